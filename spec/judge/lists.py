@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Descriptor lists judged: what they move, as a plan, and L4, L7 and L8 of the lists themselves."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate, combinations, pairwise
+
+import msgspec
+
+from kvproof.spec.decode import BadInput
+from kvproof.spec.descriptors import DescriptorFile, DescriptorList, Transfer
+from kvproof.spec.judge.expand import SPANS_LIMIT, expand_zeroes
+from kvproof.spec.judge.verdict import Finding, Witness
+from kvproof.spec.laws.descriptor_ids import distinct, id_in_range, sections_apart
+from kvproof.spec.laws.parity import counts_pair, descriptors_pair
+from kvproof.spec.place import Place
+from kvproof.spec.plan import Copy, Plan
+from kvproof.spec.vocabulary import Case, Law
+from kvproof.spec.wellformed import storage_addressable
+from kvproof.spec.world import storage_id
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One prepared list of one worker, with flat ids resolved by bisection."""
+
+    worker: str
+    list: DescriptorList
+    starts: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """Descriptors in the list."""
+        return self.starts[-1]
+
+    def at(self, descriptor_id: int) -> tuple[int, int]:
+        """Address and length of a descriptor whose id is in range."""
+        index = bisect_right(self.starts, descriptor_id) - 1
+        address, length, _, stride, _ = self.list.rows[index]
+        return address + (descriptor_id - self.starts[index]) * stride, length
+
+
+class Memory:
+    """The storages of one worker by address."""
+
+    def __init__(self, case: Case, worker: str, bases: dict[str, int]) -> None:
+        storages = {storage.name: storage for w in case.worker if w.name == worker for storage in w.storages}
+        self._ranges: list[tuple[int, int, str, str]] = []
+        for name, base in bases.items():
+            if name not in storages:
+                raise BadInput(f"bases.{worker}: the case has no storage {name!r}; it has {', '.join(storages)}")
+            storage = storages[name]
+            if not storage_addressable(base, storage.bytes):
+                raise BadInput(f"bases.{worker}.{name}: {storage.bytes} bytes at {base} pass 2^64 (W5)")
+            self._ranges.append((base, base + storage.bytes, storage_id(worker, name), storage.memory))
+        self._ranges.sort()
+        for first, second in pairwise(self._ranges):
+            if second[0] < first[1]:
+                raise BadInput(f"bases.{worker}: {first[2]} and {second[2]} share addresses (W12)")
+
+    def find(self, address: int, length: int) -> tuple[Place, str] | None:
+        """The place of an address range and its memory kind; None where it lies in no single storage."""
+        index = bisect_right(self._ranges, address, key=lambda entry: entry[0]) - 1
+        if index < 0 or address + length > self._ranges[index][1]:
+            return None
+        start, _, name, kind = self._ranges[index]
+        return Place(name, address - start, length), kind
+
+
+class ListsAnswer(msgspec.Struct, frozen=True):
+    """What the lists move, and what is wrong with the lists themselves."""
+
+    plan: Plan
+    findings: tuple[Finding, ...]
+
+
+def read_lists(case: Case, lists: DescriptorFile) -> ListsAnswer:
+    """Resolve descriptor lists into a plan. Raises BadInput where they do not fit the case at all."""
+    roles = {worker.name: worker.role for worker in case.worker}
+    for worker in lists.bases:
+        if worker not in roles:
+            raise BadInput(f"bases: the case has no worker {worker!r}; it has {', '.join(roles)}")
+    memories = {worker: Memory(case, worker, bases) for worker, bases in lists.bases.items()}
+    if sum(len(transfer.target_ids) for transfer in lists.transfers) > SPANS_LIMIT:
+        raise BadInput(f"the lists have more than {SPANS_LIMIT} target ids, the most that are judged")
+    copies: list[Copy] = []
+    findings: dict[tuple[Law, bool], Finding] = {}
+    for index, transfer in enumerate(lists.transfers):
+        for name, role in ((transfer.producer, "producer"), (transfer.consumer, "consumer")):
+            if roles.get(name) != role or name not in memories:
+                raise BadInput(f"transfers[{index}].{role}: {name!r} is no {role} of the case with bases")
+        reader = _TransferReader(transfer, memories[transfer.producer], memories[transfer.consumer])
+        copies += reader.copies()
+        for finding in reader.findings:
+            findings.setdefault((finding.law, finding.corrupting), finding)
+    plan = Plan(tuple(copies), expand_zeroes(case, lists.zeroes))
+    return ListsAnswer(plan, tuple(findings.values()))
+
+
+class _TransferReader:
+    """One transfer, pair by pair."""
+
+    def __init__(self, transfer: Transfer, source_memory: Memory, target_memory: Memory) -> None:
+        self._transfer = transfer
+        self._source = _side(transfer.producer, transfer.source)
+        self._target = _side(transfer.consumer, transfer.target)
+        self._memories = (source_memory, target_memory)
+        self.findings: list[Finding] = []
+
+    def copies(self) -> list[Copy]:
+        """What it moves; pairs that cannot be resolved are findings instead."""
+        sources, targets = self._transfer.source_ids, self._transfer.target_ids
+        if not counts_pair(len(sources), len(targets)):
+            self._found("parity", f"{len(sources)} source ids are paired with {len(targets)} target ids")
+        self._check_sections()
+        seen: dict[int, int] = {}
+        copies = []
+        for position, (source_id, target_id) in enumerate(zip(sources, targets, strict=False)):
+            if not distinct(seen.setdefault(target_id, position), target_id, position, target_id):
+                self._found("descriptor-ids", f"{self._target.worker}: descriptor {target_id} is written twice")
+            copy = self._copy(source_id, target_id)
+            if copy is not None:
+                copies.append(copy)
+        return copies
+
+    def _copy(self, source_id: int, target_id: int) -> Copy | None:
+        places = []
+        for side, memory, value in zip(
+            (self._source, self._target), self._memories, (source_id, target_id), strict=True
+        ):
+            if not id_in_range(value, 0, side.total):
+                self._found("descriptor-ids", f"{side.worker}: id {value} is not below {side.total}, its list's length")
+                return None
+            address, length = side.at(value)
+            found = memory.find(address, length) if length > 0 else None
+            if found is None:
+                words = f"{side.worker}: descriptor {value}, {length} bytes at {address}, lies in no storage of it"
+                self.findings.append(Finding("bounds", "plan", words, True, Witness(side.worker, "", address, length)))
+                return None
+            places.append((found[0], found[1], side.list.memory))
+        (source, source_kind, source_list), (target, target_kind, target_list) = places
+        if not descriptors_pair(source.bytes, source_kind, source_list, target.bytes, target_kind, target_list):
+            self._found(
+                "parity",
+                f"source descriptor {source_id} ({source.bytes} bytes of {source_kind}, in a {source_list} list) "
+                f"is paired with target descriptor {target_id} "
+                f"({target.bytes} bytes of {target_kind}, in a {target_list} list)",
+            )
+        length = min(source.bytes, target.bytes)
+        return Copy(Place(source.storage, source.offset, length), Place(target.storage, target.offset, length))
+
+    def _check_sections(self) -> None:
+        for side in (self._source, self._target):
+            ranges = list((side.list.sections or {}).items())
+            for (name, first), (other, second) in combinations(ranges, 2):
+                if not sections_apart(*first, *second):
+                    self._found("descriptor-ids", f"{side.worker}: sections {name} and {other} overlap")
+            for name, (start, end) in ranges:
+                if start > end or end > side.total:
+                    self._found(
+                        "descriptor-ids", f"{side.worker}: section {name} is [{start}, {end}) of {side.total} ids"
+                    )
+
+    def _found(self, law: Law, words: str) -> None:
+        self.findings.append(Finding(law, "tables", words))
+
+
+def _side(worker: str, prepared: DescriptorList) -> Side:
+    starts = tuple(accumulate((row[4] for row in prepared.rows), initial=0))
+    return Side(worker, prepared, starts)

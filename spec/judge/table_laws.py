@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The laws of tables: bounds of descriptors, L6, L7, L8, and what tables say of L11.
+
+Descriptors of one region, and pages of one layer, step evenly, so that the first and the last page speak for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+
+from kvproof.spec.cells import page_place
+from kvproof.spec.judge.verdict import Finding
+from kvproof.spec.laws.bounds import span_in_storage
+from kvproof.spec.laws.descriptor_ids import distinct, id_in_range, sections_apart
+from kvproof.spec.laws.economy import not_contained
+from kvproof.spec.laws.folding import equal_length, fits, no_stowaway, page_inside
+from kvproof.spec.laws.parity import counts_pair, descriptors_pair
+from kvproof.spec.place import overlaps
+from kvproof.spec.scope import Covered, LayerPair
+from kvproof.spec.tables import SECTIONS, Member, Pairing, Region, Section, Tables, descriptor
+from kvproof.spec.vocabulary import Law
+from kvproof.spec.world import LayerView, WorkerView
+
+Found = Iterator[Finding]
+
+
+def table_findings(covered: Covered, tables: Tables) -> list[Finding]:
+    """The first breach of each law."""
+    first: dict[Law, Finding] = {}
+    for finding in _all(covered, tables):
+        first.setdefault(finding.law, finding)
+    return list(first.values())
+
+
+def _all(covered: Covered, tables: Tables) -> Found:
+    sides = (
+        (covered.producer, tables.registered.get(covered.producer.name, ())),
+        (covered.consumer, tables.registered.get(covered.consumer.name, ())),
+        (covered.producer, tables.source),
+        (covered.consumer, tables.target),
+    )
+    for worker, regions in sides:
+        for region in regions:
+            yield from _region(worker, region)
+    for pairing in tables.pairings:
+        yield from _pairing(covered, tables, pairing)
+    yield from _ids(covered, tables)
+    yield from _contained(covered, tables)
+
+
+def _finding(law: Law, words: str) -> Finding:
+    return Finding(law, "tables", words)
+
+
+def region_words(region: Region) -> str:
+    """A region for a reader."""
+    end = region.offset + region.bytes
+    return f"region {region.storage} bytes {region.offset}–{end - 1}, stride {region.stride}, {region.pages} pages"
+
+
+def _ends(pages: int) -> tuple[int, ...]:
+    return (0, pages - 1) if pages > 0 else ()
+
+
+def _region(worker: WorkerView, region: Region) -> Found:
+    """L4 of its descriptors; L6 (a) and (d) for each member."""
+    views = {view.layer.name: view for view in worker.layers}
+    sizes = {view.page.storage: view.storage.bytes for view in worker.layers}
+    for page in _ends(region.pages):
+        if not span_in_storage(descriptor(region, page), sizes.get(region.storage, 0)):
+            yield _finding("bounds", f"{region_words(region)}: descriptor {page} leaves the storage")
+    for member in region.members:
+        view = views[member.layer]
+        for page in _ends(view.page.pages):
+            if not _inside(view, member, region, page):
+                yield _finding("folding", _outside_words(view, region))
+        # The part of an ssm page starts inside the page: a member offset counts from the page's start.
+        if not fits(view.page, view.storage.memory, region, member_offset(view, member)):
+            yield _finding(
+                "folding",
+                f"{view.worker}, {view.layer.name}: offset {view.page.offset}, stride {view.page.page_stride}, "
+                f"{view.page.pages} pages, {view.storage.memory} do not fit {region_words(region)}, {region.memory}",
+            )
+
+
+def member_offset(view: LayerView, member: Member) -> int:
+    """Bytes from the region's start to the layer's page; negative for the later parts of an ssm page."""
+    start = view.parts[member.part].start if member.part is not None else 0
+    return int(member.offset - start)
+
+
+def _inside(view: LayerView, member: Member, region: Region, page: int) -> bool:
+    """L6 (a): the page, or the part of it that the region stands for, lies in the descriptor."""
+    if member.part is None:
+        return bool(page_inside(view.page, region, page))
+    part = view.parts[member.part]
+    whole, place = page_place(view.page, page), descriptor(region, page)
+    start = whole.offset + part.start
+    size = part.count * view.page.states_per_page * part.unit_bytes
+    return bool(place.storage == whole.storage and place.offset <= start and start + size <= place.offset + place.bytes)
+
+
+def _outside_words(view: LayerView, region: Region) -> str:
+    missing = view.page.page_bytes - region.bytes
+    short = f", {missing} bytes longer" if missing > 0 else ""
+    page = f"{view.worker}, {view.layer.name}: its page of {view.page.page_bytes} bytes{short}"
+    return f"{page} is not inside {region_words(region)}"
+
+
+def _pairing(covered: Covered, tables: Tables, pairing: Pairing) -> Found:
+    """L6 (b), (c), and L8 of the two regions."""
+    source, target = tables.source[pairing.source], tables.target[pairing.target]
+    words = f"group {pairing.group}: {region_words(source)} is paired with {region_words(target)}"
+    if not equal_length(source, target):
+        yield _finding("folding", words)
+    if not counts_pair(len(pairing.source_pages), len(pairing.target_pages)):
+        yield _finding("parity", _counts_words(pairing.group, len(pairing.source_pages), len(pairing.target_pages)))
+    kinds = _memory(covered.producer, source), _memory(covered.consumer, target)
+    if not descriptors_pair(source.bytes, source.memory, kinds[0], target.bytes, target.memory, kinds[1]):
+        yield _finding("parity", words)
+    yield from _riders(covered, pairing, source, target)
+
+
+def _riders(covered: Covered, pairing: Pairing, source: Region, target: Region) -> Found:
+    """L6 (b) at the first and the last pages moved; with none moved, at page 0 of both."""
+    for source_page, target_page in _page_pairs(pairing):
+        origin, goal = descriptor(source, source_page), descriptor(target, target_page)
+        tables = set()
+        for pair in covered.pairs:
+            place = page_place(pair.target.page, target_page)
+            if pair.target.group.name != pairing.group or not overlaps(place, goal):
+                continue
+            tables.add(pair.source.group.name)
+            if not no_stowaway(page_place(pair.source.page, source_page), origin, place, goal):
+                yield _finding("folding", _elsewhere_words(pair, source, target))
+        if len(tables) > 1:
+            words = (
+                f"group {pairing.group}: {region_words(target)} is filled from blocks of {len(tables)} producer groups"
+            )
+            yield _finding("folding", words)
+
+
+def _elsewhere_words(pair: LayerPair, source: Region, target: Region) -> str:
+    layer = f"{pair.target.worker}, {pair.target.layer.name}"
+    return f"{layer}: rides in {region_words(target)}, but lies elsewhere in {region_words(source)}"
+
+
+def _counts_words(group: str, sources: int, targets: int) -> str:
+    return f"group {group}: {sources} source pages are paired with {targets} target pages"
+
+
+def _memory(worker: WorkerView, region: Region) -> str:
+    return next((view.storage.memory for view in worker.layers if view.page.storage == region.storage), "")
+
+
+def _page_pairs(pairing: Pairing) -> list[tuple[int, int]]:
+    pages = list(zip(pairing.source_pages, pairing.target_pages, strict=False))
+    return [pages[0], pages[-1]] if pages else [(0, 0)]
+
+
+def _ids(covered: Covered, tables: Tables) -> Found:
+    """L7 and L8 of the flat id lists."""
+    for worker, regions, ids in (
+        (covered.producer, tables.source, tables.source_ids),
+        (covered.consumer, tables.target, tables.target_ids),
+    ):
+        total = sum(region.pages for region in regions)
+        for wrong in (value for value in ids if not id_in_range(value, 0, total)):
+            yield _finding("descriptor-ids", f"{worker.name}: id {wrong} is not below {total}, the length of its list")
+            break
+        yield from _sections(worker, regions)
+    seen: dict[int, int] = {}
+    for position, value in enumerate(tables.target_ids):
+        if not distinct(seen.setdefault(value, position), value, position, value):
+            yield _finding("descriptor-ids", f"{covered.consumer.name}: descriptor {value} is written twice")
+            break
+    if not counts_pair(len(tables.source_ids), len(tables.target_ids)):
+        yield _finding("parity", _counts_words("(all)", len(tables.source_ids), len(tables.target_ids)))
+
+
+def section_ranges(regions: tuple[Region, ...]) -> dict[Section, tuple[int, int]]:
+    """The half-open id range from the first to the last region of each section."""
+    starts = list(accumulate((region.pages for region in regions), initial=0))
+    ranges: dict[Section, tuple[int, int]] = {}
+    for section in SECTIONS:
+        inside = [index for index, region in enumerate(regions) if region.section == section]
+        if inside:
+            ranges[section] = (starts[inside[0]], starts[inside[-1] + 1])
+    return ranges
+
+
+def _sections(worker: WorkerView, regions: tuple[Region, ...]) -> Found:
+    ranges = list(section_ranges(regions).items())
+    for index, (name, (start, end)) in enumerate(ranges):
+        for other, (other_start, other_end) in ranges[index + 1 :]:
+            if not sections_apart(start, end, other_start, other_end):
+                yield _finding("descriptor-ids", f"{worker.name}: sections {name} and {other} overlap")
+
+
+def _contained(covered: Covered, tables: Tables) -> Found:
+    """L11: a region inside another that the same group addresses."""
+    addressed: dict[str, list[int]] = {}
+    for pairing in tables.pairings:
+        addressed.setdefault(pairing.group, []).append(pairing.target)
+    for group, indices in addressed.items():
+        for first in indices:
+            for second in indices:
+                inner, outer = tables.target[first], tables.target[second]
+                if first == second or inner.storage != outer.storage:
+                    continue
+                if inner.bytes == outer.bytes and first < second:
+                    continue  # of two equal regions, one is contained
+                if any(not not_contained(inner, outer, page) for page in _ends(min(inner.pages, outer.pages))):
+                    yield _finding(
+                        "economy",
+                        f"{covered.consumer.name}.{group}: addresses {region_words(inner)}, "
+                        f"contained in {region_words(outer)}",
+                    )
+                    return
