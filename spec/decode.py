@@ -15,12 +15,21 @@ from typing import Any, TypeVar
 import msgspec
 
 from kvproof.spec.descriptors import DescriptorFile
+from kvproof.spec.misfit import bare, brief, misfit, value_words
 from kvproof.spec.plan import PlanFile
 from kvproof.spec.vocabulary import Case, Raw
 
 CASE_BYTES_LIMIT = 4 * 2**20
 PLAN_BYTES_LIMIT = 256 * 2**20
-VALUE_WORDS_LIMIT = 60
+DOTS_LIMIT = 16
+
+KEY_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
+DOTTED = re.compile(rf"(?<![A-Za-z0-9_-]){KEY_PART}(?:[ \t]*+\.[ \t]*+{KEY_PART}){{{DOTS_LIMIT + 1}}}")
+"""tomllib takes time with the square of a key's dots."""
+
+HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
+SURROGATE = re.compile("[\ud800-\udfff]")
+GIVEN_TWICE = object()
 
 T = TypeVar("T")
 
@@ -32,13 +41,15 @@ class BadInput(Exception):
 def decode_case(data: bytes) -> Case:
     """Decode a case from TOML. Only its form is checked here; see ``kvproof.spec.validate``."""
     text = _text(data, CASE_BYTES_LIMIT, "a case")
+    if DOTTED.search(text):
+        raise BadInput(f"not TOML that can be read: a dotted key of more than {DOTS_LIMIT} dots")
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"not TOML: {error}") from None
     except (ValueError, RecursionError) as error:
         # tomllib passes on int()'s own complaint about numbers of thousands of digits, and about deep nesting.
-        raise BadInput(f"not TOML that can be read: {_brief(str(error))}") from None
+        raise BadInput(f"not TOML that can be read: {brief(str(error))}") from None
     return _convert(raw, Case, "case")
 
 
@@ -53,16 +64,28 @@ def decode_plan(data: bytes) -> PlanFile | DescriptorFile:
 def decode_json(data: bytes) -> Raw:
     """Decode a JSON object; a key given twice is an error."""
     text = _text(data, PLAN_BYTES_LIMIT, "a plan")
+    doubtful = bool(HALF_PAIR.search(text))
+
+    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal doubtful
+        result: dict[str, Any] = {}
+        for key, value in pairs:
+            doubtful |= key in result
+            result[key] = GIVEN_TWICE if key in result else value
+        return result
+
     try:
-        raw = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        raw = json.loads(text, object_pairs_hook=mapping, parse_constant=_constant)
     except BadInput:
         raise
     except RecursionError:
         raise BadInput("not JSON that can be read: nested too deeply") from None
     except ValueError as error:
-        raise BadInput(f"not JSON: {_brief(str(error))}") from None
+        raise BadInput(f"not JSON: {brief(str(error))}") from None
+    if doubtful:
+        _check(raw)
     if not isinstance(raw, dict):
-        raise BadInput(f"expected a JSON object, found {_value(raw)}")
+        raise BadInput(f"expected a JSON object, found {value_words(raw)}")
     return raw
 
 
@@ -80,13 +103,20 @@ def _text(data: bytes, limit: int, what: str) -> str:
     return text
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in result:
-            raise BadInput(f"the key {_value(key)} is given twice in one object")
-        result[key] = value
-    return result
+def _check(raw: Any) -> None:
+    """No key is given twice, and every string is text: JSON can spell half of a surrogate pair."""
+    waiting: list[tuple[str, Any]] = [("", raw)]
+    while waiting:
+        path, value = waiting.pop()
+        if value is GIVEN_TWICE:
+            raise BadInput(f"{path}: the key is given twice in one object")
+        texts = [value] if isinstance(value, str) else list(value) if isinstance(value, dict) else []
+        if any(SURROGATE.search(text) for text in texts):
+            raise BadInput(f"{path or 'the file'}: half of a surrogate pair is not text")
+        if isinstance(value, dict):
+            waiting += [(f"{path}.{bare(key)}".lstrip("."), one) for key, one in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{path}[{index}]", one) for index, one in enumerate(value)]
 
 
 def _constant(name: str) -> Any:
@@ -97,52 +127,7 @@ def _convert(raw: Raw, kind: type[T], what: str) -> T:
     try:
         return msgspec.convert(raw, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise BadInput(_words(str(error), raw, what)) from None
-
-
-PATH = re.compile(r"^(?P<problem>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
-
-
-def _words(message: str, raw: Raw, what: str) -> str:
-    """msgspec's message as path, value found, what is allowed."""
-    match = PATH.match(message)
-    problem, path = (match["problem"], match["path"] or "$") if match else (message, "$")
-    problem = problem.replace("`", "")
-    place = path.removeprefix("$").lstrip(".") or what
-    if problem.startswith("Object missing required field"):
-        return f"{place}: the key {problem.split()[-1]} is missing"
-    if problem.startswith("Object contains unknown field"):
-        return f"{place}: unknown key {problem.split(maxsplit=4)[-1]}"
-    found = _look_up(raw, path)
-    return f"{place}: {_lower(problem)}" + (f", found {_value(found)}" if found is not MISSING else "")
-
-
-MISSING = object()
-STEP = re.compile(r"\.(?P<key>[^.\[\]]+)|\[(?P<index>\d+|\.\.\.)\]")
-
-
-def _look_up(raw: Any, path: str) -> Any:
-    """The value at msgspec's path; ``[...]`` (any key of a mapping) cannot be followed."""
-    for step in STEP.finditer(path):
-        try:
-            raw = raw[step["key"]] if step["key"] is not None else raw[int(step["index"])]
-        except (KeyError, IndexError, TypeError, ValueError):
-            return MISSING
-    return raw
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int) and abs(value) >= 10**30:
-        return f"an integer of {value.bit_length()} bits"
-    return _brief(json.dumps(value, default=str, ensure_ascii=True) if not isinstance(value, float) else repr(value))
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
-def _brief(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= VALUE_WORDS_LIMIT else text[: VALUE_WORDS_LIMIT - 1] + "…"
+        raise BadInput(misfit(str(error), raw, kind, what)) from None
+    except (ValueError, RecursionError) as error:
+        # msgspec itself fails to show an integer of thousands of digits, which TOML can spell in hexadecimal.
+        raise BadInput(f"{what}: a value that cannot be used: {brief(str(error))}") from None

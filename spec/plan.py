@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -44,7 +44,7 @@ class PlanFile(Format, frozen=True):
     case: str
     copies: tuple[CopyRun, ...] = ()
     zeroes: tuple[ZeroRun, ...] = ()
-    permutes: Annotated[tuple[msgspec.Raw, ...], msgspec.Meta(max_length=1_000_000)] = ()
+    permutes: Annotated[tuple[Any, ...], msgspec.Meta(max_length=1_000_000)] = ()
 
 
 class Copy(msgspec.Struct, frozen=True):

@@ -56,7 +56,7 @@ class Tables(msgspec.Struct, frozen=True):
     """Everything registered and prepared for one producer and one consumer.
 
     ``registered`` is each worker's table before pairing; ``source`` and ``target`` are the expanded ones, whose flat
-    descriptor ids the id lists use. ``addressed`` says which regions of its expanded table a moved group addresses.
+    descriptor ids the id lists use.
     """
 
     registered: dict[str, tuple[Region, ...]]

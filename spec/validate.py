@@ -6,8 +6,10 @@ What fails here is bad input. W13 and the rest of W14 and W16 are the pair's aff
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import combinations
+from math import comb
 
 from kvproof.spec import wellformed as wf
 from kvproof.spec.cells import PageView
@@ -18,6 +20,9 @@ from kvproof.spec.world import LayerView, WorkerView, resolve
 
 NAMES_LIMIT = 1000
 """Most storages, pools, groups or layers a worker may have: well-formedness is checked pair by pair."""
+
+PAIRS_LIMIT = 1_000_000
+"""Most pairs of layers that share a storage, over all workers."""
 
 PARTS_LIMIT = 100
 
@@ -72,6 +77,9 @@ def _names(case: Case) -> Words:
         for name, (rank, size) in (("tp", worker.tp), ("pp", worker.pp), ("context", worker.context)):
             if rank >= size:
                 yield f"{who}: {name} = [{rank}, {size}]: the rank must be below the size"
+    pairs = sum(comb(n, 2) for w in case.worker for n in Counter(layer.storage for layer in w.layers).values())
+    if pairs > PAIRS_LIMIT:
+        yield f"the case has {pairs} pairs of layers that share a storage; at most {PAIRS_LIMIT} are checked"
 
 
 def _unique(names: Iterable[str], what: str, where: str) -> Words:

@@ -18,9 +18,7 @@ SPANS_LIMIT = 2_000_000
 def expand_plan(case: Case, plan: PlanFile) -> Plan:
     """The plan's copies and zeroes one by one. Raises BadInput for a storage the case has not, or too many spans."""
     sizes = storage_bytes(case)
-    count = sum(run.count for run in plan.copies) + sum(run.count for run in plan.zeroes)
-    if count > SPANS_LIMIT:
-        raise BadInput(f"the plan has {count} single spans; at most {SPANS_LIMIT} are judged")
+    _check_count(sum(run.count for run in plan.copies) + sum(run.count for run in plan.zeroes))
     for index, run in enumerate(plan.copies):
         _check(run.source, sizes, f"copies[{index}].source")
         _check(run.target, sizes, f"copies[{index}].target")
@@ -29,11 +27,17 @@ def expand_plan(case: Case, plan: PlanFile) -> Plan:
 
 
 def expand_zeroes(case: Case, zeroes: tuple[ZeroRun, ...]) -> tuple[Place, ...]:
-    """Zero runs one by one. Raises BadInput for a storage the case has not."""
+    """Zero runs one by one. Raises BadInput for a storage the case has not, or too many spans."""
     sizes = storage_bytes(case)
+    _check_count(sum(run.count for run in zeroes))
     for index, run in enumerate(zeroes):
         _check(run.target, sizes, f"zeroes[{index}].target")
     return tuple(_place(run.target, i * run.target_stride, run.bytes) for run in zeroes for i in range(run.count))
+
+
+def _check_count(count: int) -> None:
+    if count > SPANS_LIMIT:
+        raise BadInput(f"the plan has {count} single spans; at most {SPANS_LIMIT} are judged")
 
 
 def _copies(run: CopyRun) -> Iterator[Copy]:

@@ -80,6 +80,7 @@ def outside(scope: NotCovered | Refused) -> Judgement:
 
 
 def _answer(findings: list[Finding], checked: set[Law], spans: PlanAnswer | None) -> Judgement:
+    checked.update(finding.law for finding in findings)
     return Judgement(
         verdict=verdict_of(findings),
         findings=tuple(sorted(findings, key=lambda finding: (not finding.corrupting, LAWS.index(finding.law)))),

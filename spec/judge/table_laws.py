@@ -43,6 +43,7 @@ def _all(covered: Covered, tables: Tables) -> Found:
     for worker, regions in sides:
         for region in regions:
             yield from _region(worker, region)
+    yield from _stood_for(covered, tables)
     for pairing in tables.pairings:
         yield from _pairing(covered, tables, pairing)
     yield from _ids(covered, tables)
@@ -82,6 +83,15 @@ def _region(worker: WorkerView, region: Region) -> Found:
                 f"{view.worker}, {view.layer.name}: offset {view.page.offset}, stride {view.page.page_stride}, "
                 f"{view.page.pages} pages, {view.storage.memory} do not fit {region_words(region)}, {region.memory}",
             )
+
+
+def _stood_for(covered: Covered, tables: Tables) -> Found:
+    """L6 presupposes that some region stands for each layer, an ssm layer's parts one by one."""
+    for pair, side in ((pair, side) for pair in covered.pairs for side in ("source", "target")):
+        view: LayerView = getattr(pair, side)
+        members = {m.part for region in getattr(tables, side) for m in region.members if m.layer == view.layer.name}
+        if None not in members and not members >= set(range(len(view.parts))):
+            yield _finding("folding", f"{view.worker}, {view.layer.name}: no region stands for it")
 
 
 def member_offset(view: LayerView, member: Member) -> int:

@@ -92,6 +92,17 @@ def _range(start: int, end: int) -> str:
     return str(start) if end - start == 1 else f"{start}–{end - 1}"
 
 
+def past_words(tokens: tuple[int, int]) -> str:
+    """``tokens 192–255 lie past``, in words that fit their number."""
+    return f"{token_words(tokens)} {'lie' if tokens[1] - tokens[0] > 1 else 'lies'} past"
+
+
+def _verb(run: Run, hit: Place, one: str, many: str) -> str:
+    """The verb for what ``_what`` names: several tokens, or one token or state."""
+    tokens = _tokens(run, hit)
+    return many if tokens is not None and tokens[1] - tokens[0] > 1 else one
+
+
 def _bytes_of(run: Run, hit: Place) -> str:
     """How much of the run's own bytes, where it is not all."""
     if hit.bytes == run.target.bytes:
@@ -117,31 +128,34 @@ def _count(count: int, noun: str) -> str:
 
 def never_written(run: Run, gap: Place) -> str:
     """L1."""
-    return f"{_where(run)}: {_what(run, gap)}{_bytes_of(run, gap)} are never written"
+    return f"{_where(run)}: {_what(run, gap)}{_bytes_of(run, gap)} {_verb(run, gap, 'is', 'are')} never written"
 
 
 def misaligned(covered: Covered, run: Run, hit: Place, origin: Place) -> str:
     """L2."""
-    return f"{_where(run)}: {_what(run, hit)}{_bytes_of(run, hit)} come from {holder(covered, origin)}"
+    verb = _verb(run, hit, "comes", "come")
+    return f"{_where(run)}: {_what(run, hit)}{_bytes_of(run, hit)} {verb} from {holder(covered, origin)}"
 
 
 def two_values(run: Run, clash: Place) -> str:
     """L5."""
-    return f"{_where(run)}: {_what(run, clash)}{_bytes_of(run, clash)} get two different values"
+    verb = _verb(run, clash, "gets", "get")
+    return f"{_where(run)}: {_what(run, clash)}{_bytes_of(run, clash)} {verb} two different values"
 
 
 def zeroed_cell(run: Run, hit: Place) -> str:
     """L9a."""
-    return f"{_where(run)}: {_what(run, hit)}{_bytes_of(run, hit)}, {run.standing}, are zeroed"
+    verb = _verb(run, hit, "is", "are")
+    return f"{_where(run)}: {_what(run, hit)}{_bytes_of(run, hit)}, {run.standing}, {verb} zeroed"
 
 
 def not_zeroed(view: LayerView, ordinal: int, tokens: int) -> str:
     """L9b."""
     start = ordinal * view.page.page_tokens
-    held = token_words((start, start + view.page.page_tokens))
+    held = past_words((start, start + view.page.page_tokens))
     return (
         f"{view.worker}, {view.layer.name}, page {page_id(view, ordinal)}: "
-        f"{held} lie past the prompt's {tokens} tokens, but the page does not end zero"
+        f"{held} the prompt's {tokens} tokens, but the page does not end zero"
     )
 
 
@@ -203,7 +217,6 @@ def _held(view: LayerView, ordinal: int, tokens: int) -> str:
     if not view.by_token:
         return f"which holds the {view.group.kind} state of block {block_id(view, ordinal)}"
     start = ordinal * view.page.page_tokens
-    held = token_words((start, start + view.page.page_tokens))
     if start < tokens:
-        return f"which holds {held}"
-    return f"which is unused: {held} lie past the prompt's {tokens}"
+        return f"which holds {token_words((start, start + view.page.page_tokens))}"
+    return f"which is unused: {past_words((start, start + view.page.page_tokens))} the prompt's {tokens}"
