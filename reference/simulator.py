@@ -61,9 +61,10 @@ def pattern(length: int, lowest: int, salt: int) -> bytearray:
     Byte j of run q is ``lowest + (j * step + q * DRIFT + salt) mod PRIME`` with a step of ``1 + q mod (PRIME - 1)``, so
     that equal pages are rare; it repeats after some two million bytes.
     """
-    ladders = [bytes(lowest + j * step % PRIME for j in range(2 * PRIME)) for step in range(1, PRIME)]
-    inverses = [pow(step, -1, PRIME) for step in range(1, PRIME)]
     count = min(length // PRIME + 1, PRIME * (PRIME - 1))
+    steps = range(1, min(count, PRIME - 1) + 1)
+    ladders = [bytes(lowest + j * step % PRIME for j in range(2 * PRIME)) for step in steps]
+    inverses = [pow(step, -1, PRIME) for step in steps]
     period = bytearray()
     for number in range(count):
         rung = number % (PRIME - 1)

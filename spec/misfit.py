@@ -39,6 +39,8 @@ def misfit(message: str, raw: Any, kind: Any, what: str) -> str:
         return f"{place}: unknown key {bare(key)}; allowed: {', '.join(known)}"
     if problem.startswith("Invalid enum value"):
         problem = f"expected {_one_of(kind)}"
+    if problem.startswith("Expected `str` matching regex"):
+        problem = "expected str without control characters"
     problem = problem.replace("`", "")
     found = f", found {value_words(raw)}" if raw is not MISSING else ""
     return f"{place}: {problem[:1].lower()}{problem[1:]}{found}"

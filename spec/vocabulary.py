@@ -15,7 +15,10 @@ INTEGER_LIMIT = 2**48
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_LIMIT)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=INTEGER_LIMIT)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+NO_CONTROLS = r"^(?![\s\S]*[\x00-\x1f\x7f-\x9f\u2028\u2029])"
+"""Names stand in lines for the terminal."""
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=NO_CONTROLS)]
 
 Role = Literal["producer", "consumer"]
 Kind = Literal["attention", "sliding", "ssm", "ring", "replicated-ssm"]

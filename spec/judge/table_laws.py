@@ -16,6 +16,7 @@ from kvproof.spec.laws.descriptor_ids import distinct, id_in_range, sections_apa
 from kvproof.spec.laws.economy import not_contained
 from kvproof.spec.laws.folding import equal_length, fits, no_stowaway, page_inside
 from kvproof.spec.laws.parity import counts_pair, descriptors_pair
+from kvproof.spec.logic import ceil_div
 from kvproof.spec.place import overlaps
 from kvproof.spec.scope import Covered, LayerPair
 from kvproof.spec.tables import SECTIONS, Member, Pairing, Region, Section, Tables, descriptor
@@ -133,22 +134,30 @@ def _pairing(covered: Covered, tables: Tables, pairing: Pairing) -> Found:
 
 
 def _riders(covered: Covered, pairing: Pairing, source: Region, target: Region) -> Found:
-    """L6 (b) at the first and the last pages moved; with none moved, at page 0 of both."""
-    for source_page, target_page in _page_pairs(pairing):
-        origin, goal = descriptor(source, source_page), descriptor(target, target_page)
-        tables = set()
-        for pair in covered.pairs:
+    """L6 (b) for every layer of the moved group that has bytes in the target descriptors."""
+    tables = set()
+    for pair in covered.pairs:
+        if pair.target.group.name != pairing.group:
+            continue
+        for source_page, target_page in _pages_to_try(pair, pairing, source, target):
+            origin, goal = descriptor(source, source_page), descriptor(target, target_page)
             place = page_place(pair.target.page, target_page)
-            if pair.target.group.name != pairing.group or not overlaps(place, goal):
-                continue
-            tables.add(pair.source.group.name)
+            if overlaps(place, goal):
+                tables.add(pair.source.group.name)
             if not no_stowaway(page_place(pair.source.page, source_page), origin, place, goal):
                 yield _finding("folding", _elsewhere_words(pair, source, target))
-        if len(tables) > 1:
-            words = (
-                f"group {pairing.group}: {region_words(target)} is filled from blocks of {len(tables)} producer groups"
-            )
-            yield _finding("folding", words)
+    if len(tables) > 1:
+        words = f"group {pairing.group}: {region_words(target)} is filled from blocks of {len(tables)} producer groups"
+        yield _finding("folding", words)
+
+
+def _pages_to_try(pair: LayerPair, pairing: Pairing, source: Region, target: Region) -> list[tuple[int, int]]:
+    """The first and the last pair of pages, where layer and region step alike; else all. Page 0 if none moves."""
+    pages = list(zip(pairing.source_pages, pairing.target_pages, strict=False))
+    alike = (pair.source.page.page_stride, pair.target.page.page_stride) == (source.stride, target.stride)
+    if not pages:
+        return [(0, 0)]
+    return [pages[0], pages[-1]] if alike else pages
 
 
 def _elsewhere_words(pair: LayerPair, source: Region, target: Region) -> str:
@@ -162,11 +171,6 @@ def _counts_words(group: str, sources: int, targets: int) -> str:
 
 def _memory(worker: WorkerView, region: Region) -> str:
     return next((view.storage.memory for view in worker.layers if view.page.storage == region.storage), "")
-
-
-def _page_pairs(pairing: Pairing) -> list[tuple[int, int]]:
-    pages = list(zip(pairing.source_pages, pairing.target_pages, strict=False))
-    return [pages[0], pages[-1]] if pages else [(0, 0)]
 
 
 def _ids(covered: Covered, tables: Tables) -> Found:
@@ -221,10 +225,21 @@ def _contained(covered: Covered, tables: Tables) -> Found:
                     continue
                 if inner.bytes == outer.bytes and first < second:
                     continue  # of two equal regions, one is contained
-                if any(not not_contained(inner, outer, page) for page in _ends(min(inner.pages, outer.pages))):
+                if not not_contained(inner, outer, _page_inside_first(inner, outer)):
                     yield _finding(
                         "economy",
                         f"{covered.consumer.name}.{group}: addresses {region_words(inner)}, "
                         f"contained in {region_words(outer)}",
                     )
                     return
+
+
+def _page_inside_first(inner: Region, outer: Region) -> int:
+    """The only page that needs a look: the first at which the inner descriptor has come far enough along the outer.
+
+    Where the strides differ it moves through the outer descriptors, and may lie inside one in the middle only.
+    """
+    shift, step = inner.offset - outer.offset, inner.stride - outer.stride
+    if step > 0:
+        return max(0, int(ceil_div(-shift, step)))
+    return max(0, int(ceil_div(shift - (outer.bytes - inner.bytes), -step))) if step < 0 else 0

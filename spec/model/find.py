@@ -40,7 +40,8 @@ def find(covered: Covered, budget: int = BUDGET) -> dict[Byte, Byte] | Unsolvabl
     cells = required_cells(world)
     facts: list[Bool] = [z3.BoolVal(True)]
     asked: dict[str, Int] = {}
-    for number, (cell, index) in enumerate((cell, index) for cell in cells for index in range(cell.target.bytes)):
+    wanted = [(cell, index) for cell in cells for index in range(cell.target.bytes)]
+    for number, (cell, index) in enumerate(wanted):
         storage, offset = z3.Int(f"storage {number}"), z3.Int(f"offset {number}")
         asked |= {f"storage {number}": storage, f"offset {number}": offset}
         target = Place(cell.target.storage, cell.target.offset + index, 1)
@@ -106,7 +107,7 @@ class Difference(msgspec.Struct, frozen=True):
     source: Byte
 
 
-def differs(covered: Covered, plan: Plan, budget: int = BUDGET) -> Difference | None | Unknown:
+def differs(covered: Covered, plan: Plan, budget: int = BUDGET) -> Difference | Unknown | None:
     """Is there a required byte with a lawful source other than the one the plan's last copy gives it?
 
     The cell, the byte and the other source are all unknown to the solver. None: the laws determine the plan's sources.

@@ -25,7 +25,7 @@ Values = dict[str, int]
 """What the solver chose for each variable asked about."""
 
 
-def solve(question: str, formula: Bool, asked: Mapping[str, Int], budget: int = BUDGET) -> Values | None | Unknown:
+def solve(question: str, formula: Bool, asked: Mapping[str, Int], budget: int = BUDGET) -> Values | Unknown | None:
     """Values of what is asked that make the formula true; None if nothing does."""
     context = z3.Context()
     solver = z3.Solver(ctx=context)
@@ -38,7 +38,10 @@ def solve(question: str, formula: Bool, asked: Mapping[str, Int], budget: int = 
     if outcome != z3.sat:
         return Unknown(question, str(solver.reason_unknown()))
     model = solver.model()
-    return {name: model.eval(_term(term).translate(context), model_completion=True).as_long() for name, term in asked.items()}
+    return {
+        name: model.eval(_term(term).translate(context), model_completion=True).as_long()
+        for name, term in asked.items()
+    }
 
 
 def _term(value: Int | Bool) -> z3.ExprRef:

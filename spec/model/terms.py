@@ -54,4 +54,6 @@ def pick_place(index: Int, places: Sequence[Place]) -> Place:
 
 def pick_copy(index: Int, copies: Sequence[Copy]) -> Copy:
     """The copy at a symbolic index."""
-    return Copy(pick_place(index, [copy.source for copy in copies]), pick_place(index, [copy.target for copy in copies]))
+    return Copy(
+        pick_place(index, [copy.source for copy in copies]), pick_place(index, [copy.target for copy in copies])
+    )

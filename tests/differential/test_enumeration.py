@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The judge's sweeps against brute force by the kernels: on right plans, spoilt ones and those of faulty rules."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import assume, given
+from random_worlds import covered, examples, worlds, worlds_and_source
+
+from kvproof.fuzzing.differ import plan_differences, table_differences
+from kvproof.fuzzing.enumerate import enumerate_plan, moved_twice
+from kvproof.fuzzing.enumerate_tables import enumerate_tables
+from kvproof.fuzzing.model import TINY
+from kvproof.fuzzing.mutate import mutate
+from kvproof.fuzzing.mutate_tables import mutate_tables
+from kvproof.fuzzing.run import case_of
+from kvproof.fuzzing.source import RandomSource, Source
+from kvproof.fuzzing.tags import bytes_of, carry_out, fits, wrong_bytes
+from kvproof.reference.derive import derive
+from kvproof.reference.faults import FAULTS
+from kvproof.reference.rules import Refusal
+from kvproof.spec.judge.judge import judge
+from kvproof.spec.judge.plan_laws import judge_spans
+from kvproof.spec.judge.table_laws import table_findings
+from kvproof.spec.judge.verdict import LAWS
+from kvproof.spec.vocabulary import Case
+
+
+@examples(120)
+@given(worlds(TINY))
+def test_a_lawful_plan_breaks_no_law_by_enumeration(case: Case) -> None:
+    scope, derived = covered(case), derive(case)
+    assert enumerate_tables(scope, derived.tables) == frozenset()
+    if scope.tokens is not None:
+        answer = enumerate_plan(scope, derived.plan)
+        assert (answer.laws, answer.corrupt, answer.contested) == (frozenset(), frozenset(), frozenset())
+        assert answer.ratios == judge(scope, derived.plan).ratios
+
+
+@examples(200)
+@given(worlds_and_source(TINY))
+def test_the_judge_finds_what_enumeration_finds_on_spoilt_plans(drawn: tuple[Case, Source]) -> None:
+    case, source = drawn
+    scope = covered(case)
+    assume(scope.tokens is not None)
+    name, plan = mutate(source, scope, derive(case).plan)
+    assert [f"{name}: {words}" for words in plan_differences(scope, plan)] == []
+
+
+@examples(60)
+@given(worlds_and_source(TINY))
+def test_twice_spoilt_plans_too(drawn: tuple[Case, Source]) -> None:
+    case, source = drawn
+    scope = covered(case)
+    assume(scope.tokens is not None)
+    first, plan = mutate(source, scope, derive(case).plan)
+    second, plan = mutate(source, scope, plan)
+    assert [f"{first}, {second}: {words}" for words in plan_differences(scope, plan)] == []
+
+
+def test_the_judge_finds_what_enumeration_finds_on_spoilt_tables() -> None:
+    seen = Counter[str]()
+    for number in range(150):
+        case = case_of(7, number * 3)
+        scope, tables = covered(case), derive(case).tables
+        for turn in range(2):
+            name, spoilt = mutate_tables(RandomSource(f"{number}/{turn}"), tables)
+            assert [f"{number}, {name}: {words}" for words in table_differences(scope, spoilt)] == []
+            seen.update(finding.law for finding in table_findings(scope, spoilt))
+    assert {"bounds", "folding", "descriptor-ids", "parity"} <= set(seen)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_judge_finds_what_enumeration_finds_on_faulty_rules(fault: str) -> None:
+    outcomes = Counter[tuple[str, ...]]()
+    for number in range(90):
+        case = case_of(5, number * 3)  # every third is tiny
+        scope = covered(case)
+        try:
+            derived = derive(case, FAULTS[fault].rules)
+        except Refusal:
+            continue
+        judged = {finding.law for finding in table_findings(scope, derived.tables)}
+        enumerated = set(enumerate_tables(scope, derived.tables))
+        assert (number, judged) == (number, enumerated)
+        if scope.tokens is not None:
+            assert [f"{number}: {words}" for words in plan_differences(scope, derived.plan)] == []
+            enumerated |= enumerate_plan(scope, derived.plan).laws
+        laws = judge(scope, derived.plan, derived.tables).laws
+        alone = enumerated - {"economy"} or enumerated
+        assert laws == tuple(law for law in LAWS if law in alone)
+        outcomes[laws] += 1
+    assert len(outcomes) > 2, "the rule breaks laws, and not always"
+
+
+def test_memory_ends_wrong_where_the_judge_says() -> None:
+    """On memory in which no two bytes are alike: corrupt bytes end wrong, contested ones may, no others do."""
+    seen = Counter[str]()
+    for number in range(250):
+        case, source = case_of(6, number * 3), RandomSource(number)
+        scope = covered(case)
+        if scope.tokens is None:
+            continue
+        name, plan = mutate(source, scope, derive(case).plan)
+        if not fits(scope, plan):
+            continue
+        wrong = wrong_bytes(scope, carry_out(scope, plan))
+        answer = judge_spans(scope, plan)
+        corrupt, contested = bytes_of(answer.corrupt), bytes_of(answer.contested)
+        assert (number, name, wrong - corrupt - contested) == (number, name, frozenset())
+        assert (number, name, corrupt - contested - wrong) == (number, name, frozenset())
+        seen[name] += bool(wrong)
+    assert {"drop copy", "shift source", "shift target", "swap sources", "two sources", "zero received"} <= {
+        name for name, count in seen.items() if count
+    }
+
+
+def test_bytes_moved_twice_are_waste() -> None:
+    """The kernel for two copies says what the ratio says, where nothing is moved for nothing."""
+    for number in range(120):
+        case, source = case_of(8, number * 3), RandomSource(number)
+        scope, plan = covered(case), derive(case).plan
+        if scope.tokens is None or not plan.copies:
+            continue
+        assert not moved_twice(scope, plan)
+        copy = source.choice(plan.copies)
+        again = type(plan)((*plan.copies, copy), plan.zeroes)
+        assert moved_twice(scope, again)
+        assert enumerate_plan(scope, again).laws == {"economy"}

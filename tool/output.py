@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing answers: to a terminal with colours, to anything else as plain text, or as JSON. Notes go to standard error.
+
+Whatever comes out of a file is printed with its control characters escaped: a case cannot drive anybody's terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+import msgspec
+
+from kvproof.exits import Exit
+from kvproof.failure import Failure
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+LATE_CONTROL = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+STYLES = {"good": "green", "bad": "bold red", "doubt": "yellow", "dim": "dim", "head": "bold"}
+
+
+def clean(text: str) -> str:
+    """The text as one line without control characters."""
+    return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+class Output:
+    """Where one command writes its answer."""
+
+    def __init__(self, json: bool = False) -> None:
+        self.json = json
+        self.terminal = not json and sys.stdout.isatty()
+
+    def line(self, text: str = "", style: str | None = None) -> None:
+        """One line of the answer. Nothing where the answer is JSON."""
+        if self.json:
+            return
+        if self.terminal and style is not None:
+            from rich.console import Console
+            from rich.text import Text
+
+            words = Text(clean(text), style=STYLES[style])
+            Console(file=sys.stdout, highlight=False, soft_wrap=True).print(words)
+        else:
+            write(sys.stdout, clean(text) + "\n")
+
+    def table(self, heads: Sequence[str], rows: Iterable[Sequence[str]], indent: int = 2) -> None:
+        """Columns. All but the last are as wide as their widest value."""
+        if self.json:
+            return
+        cells = [[clean(cell) for cell in row] for row in rows]
+        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+        for number, row in enumerate([list(heads), *cells]):
+            text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            self.line(" " * indent + text.rstrip(), "dim" if number == 0 else None)
+
+    def note(self, text: str) -> None:
+        """A remark beside the answer."""
+        write(sys.stderr, clean(text) + "\n")
+
+    def answer(self, data: dict[str, Any]) -> None:
+        """The whole answer, where JSON was asked for."""
+        if self.json:
+            emit(data)
+
+
+def emit(data: Any) -> None:
+    """JSON to standard output, indented, one document."""
+    plain = "utf" not in (sys.stdout.encoding or "").lower()
+    text = json.dumps(msgspec.to_builtins(data, str_keys=True), indent=2, ensure_ascii=plain)
+    write(sys.stdout, LATE_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write and flush. A reader that went away ends the writing, not the answer: the exit status still counts."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "ascii"
+        write(stream, text.encode(encoding, "backslashreplace").decode(encoding))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise Failure(f"cannot write the answer: {error.strerror}", status=Exit.USAGE) from None

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading what a command is given: case files, folders of them, the built-in cases, plans, standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from kvproof.failure import Failure
+from kvproof.reference.faults.registry import FAULTS, Fault
+from kvproof.spec.decode import CASE_BYTES_LIMIT, PLAN_BYTES_LIMIT, BadInput, decode_plan
+from kvproof.spec.descriptors import DescriptorFile
+from kvproof.spec.plan import PlanFile
+from kvproof.spec.validate import load_case
+from kvproof.spec.vocabulary import Case
+
+STDIN = "<stdin>"
+"""What the command line turns the argument ``-`` into, so that it is no option."""
+
+BUILT_IN = "built-in"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A file of the user's, a built-in one, or standard input. ``name`` is what messages call it."""
+
+    name: str
+    path: Path | None = None
+    built_in: Traversable | None = None
+
+    def read(self, limit: int, what: str) -> bytes:
+        """The bytes, if there are not too many of them. Raises Failure."""
+        try:
+            return self._read(limit, what)
+        except OSError as error:
+            raise Failure(f"cannot be read: {error.strerror or error}", source=self.name) from None
+
+    def _read(self, limit: int, what: str) -> bytes:
+        if self.built_in is not None:
+            return self.built_in.read_bytes()
+        if self.path is None:
+            if sys.stdin is None:
+                raise Failure("standard input is closed", source=self.name)
+            return self._bounded(sys.stdin.buffer, limit, what)
+        if self.path.is_dir():
+            raise Failure(f"is a folder; {what} is a file", source=self.name)
+        with self.path.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > limit:
+                raise Failure(f"{size} bytes: {what} may have at most {limit}", source=self.name)
+            return self._bounded(stream, limit, what)
+
+    def _bounded(self, stream: BinaryIO, limit: int, what: str) -> bytes:
+        data = stream.read(limit + 1)
+        if len(data) > limit:
+            raise Failure(f"more than {limit} bytes, the most that {what} may have", source=self.name)
+        return data
+
+
+def source_of(argument: str) -> Source:
+    """The source that an argument names; ``-`` is standard input."""
+    if argument == STDIN:
+        return Source(STDIN)
+    if not argument or "\0" in argument:
+        raise Failure("a file name is empty or contains NUL")
+    return Source(argument, Path(argument))
+
+
+def case_sources(arguments: tuple[str, ...]) -> list[Source]:
+    """The case files that the arguments name: files, folders (searched for ``*.toml``), or nothing: the built-in cases.
+
+    Each file is taken once.
+    """
+    if arguments.count(STDIN) > 1:
+        raise Failure("standard input can be read only once: '-' is given twice")
+    if not arguments:
+        return list(built_in_cases())
+    found: dict[str, Source] = {}
+    for argument in arguments:
+        source = source_of(argument)
+        if source.path is not None and source.path.is_dir():
+            for path in folder_cases(source.path):
+                found.setdefault(os.path.normpath(path), Source(str(path), path))
+        else:
+            found.setdefault(os.path.normpath(argument), source)
+    return list(found.values())
+
+
+def folder_cases(folder: Path) -> list[Path]:
+    """The case files in a folder and the folders below it."""
+
+    def unreadable(error: OSError) -> None:
+        raise Failure(f"cannot be read: {error.strerror}", source=str(error.filename))
+
+    paths = [
+        Path(place) / name
+        for place, _, names in os.walk(folder, onerror=unreadable)
+        for name in names
+        if name.endswith(".toml")
+    ]
+    if not paths:
+        raise Failure("no case in this folder: it holds no *.toml file", source=str(folder))
+    return sorted(paths)
+
+
+def built_in_cases() -> Iterator[Source]:
+    """The cases that come with kvproof, wherever it is installed."""
+    yield from _below(resources.files("kvproof.cases"), BUILT_IN)
+
+
+def _below(folder: Traversable, name: str) -> Iterator[Source]:
+    for item in sorted(folder.iterdir(), key=lambda item: item.name):
+        if item.is_dir():
+            yield from _below(item, f"{name}/{item.name}")
+        elif item.name.endswith(".toml"):
+            yield Source(f"{name}/{item.name}", built_in=item)
+
+
+def read_case(source: Source) -> Case:
+    """Load and check a case. Raises Failure, with the file's name."""
+    try:
+        case = load_case(source.read(CASE_BYTES_LIMIT, "a case"))
+    except BadInput as error:
+        raise Failure(str(error), source=source.name) from None
+    for field, names in (("faults", case.expect.faults), ("ratio", case.expect.ratio)):
+        for name in names:
+            if name not in FAULTS and not (field == "ratio" and name == "lawful"):
+                raise Failure(f"expect.{field}: {unknown_fault(name)}", source=source.name)
+    return case
+
+
+def read_plan(source: Source) -> PlanFile | DescriptorFile:
+    """Decode a plan file or descriptor lists. Raises Failure, with the file's name."""
+    try:
+        return decode_plan(source.read(PLAN_BYTES_LIMIT, "a plan"))
+    except BadInput as error:
+        raise Failure(str(error), source=source.name) from None
+
+
+def fault_named(name: str | None) -> Fault | None:
+    """The faulty rule of that name; None for no name."""
+    if name is None:
+        return None
+    if name not in FAULTS:
+        raise Failure(f"--fault: {unknown_fault(name)}")
+    return FAULTS[name]
+
+
+def unknown_fault(name: str) -> str:
+    """What to say of a rule that does not exist."""
+    shown = name if len(name) <= 60 else name[:59] + "…"
+    return f"no faulty rule is called {shown!r}; known: {', '.join(FAULTS)}"
