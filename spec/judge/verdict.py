@@ -47,9 +47,9 @@ class Judgement(msgspec.Struct, frozen=True):
     """The answer for one case.
 
     ``ratios`` has, for each moved group ("worker.group"), the bytes moved and the useful ones among them, counted
-    once. ``corrupt`` are the spans of required bytes that end wrong unless contested, merged; ``contested`` get two values,
-    so that what they end as depends on which copy comes last. ``not_applicable`` are laws nobody could check here: a
-    plan file has no tables.
+    once. ``corrupt`` are the spans of required bytes that end wrong unless contested, merged; ``contested`` get two
+    values, so that what they end as depends on which copy comes last. ``not_applicable`` are laws nobody could check
+    here: a plan file has no tables.
     """
 
     verdict: Verdict
