@@ -52,5 +52,6 @@ def _place(target: Target, shift: int, length: int) -> Place:
 
 
 def _check(target: Target, sizes: dict[str, int], path: str) -> None:
-    if storage_id(target[0], target[1]) not in sizes:
+    # A storage's name may contain a slash, a worker's may not.
+    if "/" in target[0] or storage_id(target[0], target[1]) not in sizes:
         raise BadInput(f"{path}: {target[0]} has no storage {target[1]!r}; the case has {', '.join(sorted(sizes))}")

@@ -235,6 +235,17 @@ def test_l1_an_incomplete_last_state_need_not_arrive() -> None:
     assert judged(plan_of(FIRST, LAST, STATE), pairs, tokens=5).verdict == "lawful"
 
 
+def test_l1_a_state_is_required_by_its_last_token() -> None:
+    # States of two tokens. A window of four needs tokens 3, 4, 5: the state of 2 and 3 is required, the first is not.
+    window: dict[str, Any] = {}
+    for i in (0, 1):
+        window |= {f"worker.{i}.groups.0.kind": "sliding", f"worker.{i}.groups.0.window_tokens": 4}
+        window |= {f"worker.{i}.layers.0.tokens_per_state": 2}
+    assert judged(plan_of(("main", 48, 112, 16), LAST, STATE), window).verdict == "lawful"
+    answer = judged(plan_of(("main", 56, 120, 8), LAST, STATE), window)
+    assert told(answer, "coverage").words == "D0, a, page 7: tokens 2–3 of part heads, units 0–1 are never written"
+
+
 def test_l1_states_past_the_prompt_need_not_arrive() -> None:
     # Token 4 alone: of a's page 0 the first state of each unit, bytes 0, 1 and 4, 5.
     pieces = [("main", 64, 0, 2), ("main", 68, 4, 2), ("main", 72, 8, 8)]

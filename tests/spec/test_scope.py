@@ -185,6 +185,7 @@ def test_w13_at_its_boundaries() -> None:
 def test_w13_is_not_looked_at_where_nothing_is_needed() -> None:
     cached = {f"{D}.tables.kv.cached_tokens": 8, f"{D}.tables.ssm.cached_tokens": 8}
     covered(cached | {f"{P}.tables.kv.blocks": [], f"{P}.tables.ssm.blocks": []}, tokens=8)
+    covered({f"{D}.tables.kv.cached_tokens": 6, f"{P}.pools.0.null": 2}, tokens=6)
     assert refused(cached | {f"{P}.tables.ssm.blocks": [], f"{D}.tables.ssm.cached_tokens": 7}, tokens=8)
 
 

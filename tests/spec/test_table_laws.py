@@ -10,6 +10,7 @@ from spec_worlds import GONE, built, changed, two_workers
 from kvproof.spec.judge.judge import judge
 from kvproof.spec.judge.table_laws import section_ranges
 from kvproof.spec.judge.verdict import Judgement
+from kvproof.spec.place import Place
 from kvproof.spec.plan import Plan
 from kvproof.spec.scope import assess
 from kvproof.spec.tables import Member, Pairing, Region, Tables
@@ -149,6 +150,22 @@ def test_l6b_a_stowaway() -> None:
         "D0, b: rides in region D0/main bytes 0–8, stride 16, 10 pages, "
         "but lies elsewhere in region P0/main bytes 0–8, stride 16, 10 pages"
     )
+
+
+def test_l6b_a_layer_of_another_group_may_ride_anywhere() -> None:
+    other = {"name": "other", "kind": "attention", "pool": "device", "block_tokens": 4, "pages_per_block": 2}
+    tables, changes = bee_apart(9)
+    for index, block in ((0, 0), (1, 1)):
+        changes |= {
+            f"worker.{index}.groups.2": other,
+            f"worker.{index}.tables.other": {"blocks": [block, 4 - 2 * index]},
+        }
+    changes["worker.0.layers.1"]["group"] = changes["worker.1.layers.1.group"] = "other"
+    pairings = (PAIRINGS[0], Pairing("other", 1, 1, (0, 1, 8), (2, 3, 4)), PAIRINGS[2])
+    tables = replace(
+        tables, pairings=pairings, source_ids=(2, 3, 4, 10, 11, 18, 23), target_ids=(6, 7, 0, 12, 13, 14, 24)
+    )
+    assert judged(tables, changes).verdict == "lawful"
 
 
 def test_l6b_members_at_other_offsets() -> None:
@@ -325,6 +342,14 @@ def test_plan_and_tables_together() -> None:
     assert answer.verdict == "corrupt"
     assert answer.laws == ("coverage", "zeroing")
     assert answer.not_applicable == ()
+
+
+def test_what_corrupts_comes_first() -> None:
+    case = built(changed(two_workers(), ELSEWHERE))
+    plan = Plan((), (Place("D0/main", 0, 32),))
+    answer = judge(assess(case), plan, replace(TABLES, target_ids=TARGET_IDS[:-1]))
+    assert answer.laws == ("coverage", "parity", "zeroing")
+    assert [finding.law for finding in answer.findings] == ["coverage", "zeroing", "parity"]
 
 
 def test_a_hazard_of_tables_beside_a_corrupt_plan() -> None:
