@@ -15,7 +15,7 @@ import msgspec
 
 from kvproof.proofs import engines, registry, run
 from kvproof.reference import arithmetic
-from kvproof.spec import cells
+from kvproof.spec import cells, place
 from kvproof.spec.laws import (
     alignment,
     bounds,
@@ -220,8 +220,35 @@ def arithmetic_mutants() -> list[Mutant]:
     ]
 
 
+def _overlaps(first: Place, second: Place) -> Any:
+    return all_of(
+        first.storage == second.storage,
+        first.offset <= second.offset + second.bytes,
+        second.offset <= first.offset + first.bytes,
+    )
+
+
+def _byte_in(place: Place, storage: Any, byte: Any) -> Any:
+    return all_of(place.storage == storage, place.offset <= byte, byte <= place.offset + place.bytes)
+
+
+def _contains(outer: Place, inner: Place) -> Any:
+    return all_of(outer.storage == inner.storage, outer.offset <= inner.offset)
+
+
+def place_mutants() -> list[Mutant]:
+    return [
+        Mutant("overlaps where they only touch", place, "overlaps", _overlaps),
+        Mutant("byte_in with the byte after", place, "byte_in", _byte_in),
+        Mutant("contains whatever starts inside", place, "contains", _contains),
+        Mutant("disjoint is always true", place, "disjoint", constant(True)),
+        Mutant("disjoint is always false", place, "disjoint", constant(False)),
+        Mutant("live_required is always true", cells, "live_required", constant(True)),
+    ]
+
+
 def mutants() -> list[Mutant]:
-    return [*kernel_mutants(), *fold_mutants(), *arithmetic_mutants()]
+    return [*kernel_mutants(), *place_mutants(), *fold_mutants(), *arithmetic_mutants()]
 
 
 @contextmanager
