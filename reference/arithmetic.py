@@ -73,7 +73,10 @@ def page_of_id(start: Int, descriptor: Int) -> Int:
 
 
 def state_descriptor_id(section_start: Int, row: Int, blocks: Int, block: Int) -> Int:
-    """Id of a block's descriptor in row ``row`` of a section whose rows all count ``blocks`` blocks."""
+    """Id of a block's descriptor in row ``row`` of a section whose rows all count ``blocks`` blocks.
+
+    What ``next_start`` and ``descriptor_id`` add up to for such a section (P39), as connectors write it.
+    """
     return section_start + row * blocks + block
 
 

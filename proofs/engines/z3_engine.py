@@ -23,6 +23,7 @@ class Z3Engine:
         solver = z3.Solver(ctx=context)
         solver.set("rlimit", budgets.Z3_UNITS[question.kind])
         solver.set("random_seed", seed)
+        solver.set("ctrl_c", False)  # z3 would take an interrupt as its own, and answer unknown
         try:
             solver.add(*[formula.translate(context) for formula in question.formulas])
             status: Status = _STATUS[str(solver.check())]
