@@ -98,8 +98,8 @@ def _show(out: Output, report: FuzzReport, status: Exit) -> None:
     out.line(f"{found}; {tried}", style)
     if report.fault is None:
         seen = len(report.features)
-        more = f" and {len(report.unseen) - UNSEEN_SHOWN} more" if len(report.unseen) > UNSEEN_SHOWN else ""
-        missing = f"; not seen: {', '.join(report.unseen[:UNSEEN_SHOWN])}{more}" if report.unseen else ""
+        rest = f" and {len(report.unseen) - UNSEEN_SHOWN} more" if len(report.unseen) > UNSEEN_SHOWN else ""
+        missing = f"; not seen: {', '.join(report.unseen[:UNSEEN_SHOWN])}{rest}" if report.unseen else ""
         out.line(f"{seen} of {seen + len(report.unseen)} features of the geometry exercised{missing}")
     for text in _left_out(report):
         out.line(text, "doubt")
