@@ -151,6 +151,6 @@ def block_needed(view: PageView, ordinal: Int, first_token: Int, tokens: Int) ->
     return all_of(first_token < (ordinal + 1) * block_tokens, ordinal * block_tokens < tokens, first_token < tokens)
 
 
-def block_cached(view: PageView, ordinal: Int, cached_tokens: Int) -> Bool:
+def block_cached(block_tokens: Int, ordinal: Int, cached_tokens: Int) -> Bool:
     """All tokens of the attention or sliding block at this block ordinal are cached."""
-    return (ordinal + 1) * (view.page_tokens * view.pages_per_block) <= cached_tokens
+    return (ordinal + 1) * block_tokens <= cached_tokens

@@ -63,7 +63,8 @@ def problems(case: Case) -> Words:
 
 
 def _names(case: Case) -> Words:
-    """Names are unique, and what is named exists."""
+    """Names are unique and can be shown, and what is named exists."""
+    yield from _unique([case.name], "case", "the case")
     yield from _unique((worker.name for worker in case.worker), "worker", "the case")
     for worker in case.worker:
         who = f"worker {worker.name}"
@@ -85,6 +86,8 @@ def _names(case: Case) -> Words:
 def _unique(names: Iterable[str], what: str, where: str) -> Words:
     seen = set()
     for name in names:
+        if not name.isprintable():
+            yield f"{where}: the {what} name {name!a} has a character that is not printable"
         if name in seen:
             yield f"{where}: two {what}s are named {name!r}"
         seen.add(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvproof.spec.cells import block_listed, live_required, page_needed, page_place
+from kvproof.spec.cells import block_cached, block_listed, live_required, page_needed, page_place
 from kvproof.spec.judge.runs import listed_ordinals, page_id
 from kvproof.spec.laws.confinement import page_extent, row_extent, row_place
 from kvproof.spec.laws.zeroing import page_owed
@@ -31,7 +31,7 @@ def is_cached(covered: Covered, group: Group, ordinal: int) -> bool:
     if group.kind not in TOKEN_KINDS:
         return not live_required(cached, covered.tokens)
     assert group.block_tokens is not None
-    return (ordinal + 1) * group.block_tokens <= cached
+    return bool(block_cached(group.block_tokens, ordinal, cached))
 
 
 def block_extents(worker: WorkerView, group: Group, block: int) -> Iterator[Place]:

@@ -23,7 +23,7 @@ def page_owed(view: PageView, table: BlockTable, ordinal: Int, first_token: Int,
         tokens <= ordinal * view.page_tokens,
         block_listed(table, block),
         block_needed(view, block, first_token, tokens),
-        negate(block_cached(view, block, table.cached_tokens)),
+        negate(block_cached(view.page_tokens * view.pages_per_block, block, table.cached_tokens)),
     )
 
 

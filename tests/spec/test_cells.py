@@ -216,9 +216,9 @@ def test_needed_pages_and_blocks() -> None:
 
 
 def test_cached_blocks() -> None:
-    assert [b for b in range(4) if block_cached(PAGE, b, 31)] == [0]
-    assert [b for b in range(4) if block_cached(PAGE, b, 32)] == [0, 1]
-    assert [b for b in range(4) if block_cached(PAGE, b, 15)] == []
+    assert [b for b in range(4) if block_cached(16, b, 31)] == [0]
+    assert [b for b in range(4) if block_cached(16, b, 32)] == [0, 1]
+    assert [b for b in range(4) if block_cached(16, b, 15)] == []
 
 
 def test_a_live_block_is_required_until_the_whole_prompt_is_cached() -> None:

@@ -374,3 +374,9 @@ def test_four_mebibytes_of_blocks_answer_quickly() -> None:
 def test_the_numbers_of_parts_are_limited() -> None:
     parts = [{"name": f"p{i}", "unit_bytes": 1} for i in range(101)]
     assert words({f"{P}.layers.2.parts": parts}).startswith("worker P0, layer s: 101 parts; at most 100 are allowed")
+
+
+@pytest.mark.parametrize("name", ["a\ufeffb", "a\u202eb", "a\u00a0b"])
+def test_names_can_be_shown(name: str) -> None:
+    assert "not printable" in words({"worker.0.storages.0.name": name, "worker.0.layers.0.storage": name})
+    assert "not printable" in words({"name": name})
