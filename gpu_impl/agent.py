@@ -21,7 +21,6 @@ from kvproof.gpu_impl.validate import Ids
 Rows = NDArray[np.uint64]
 """Shape ``[rows, 5]``: address, bytes, device, stride, count."""
 
-STRIDED_ROWS_SINCE = (1, 5, 1)
 POLL_SECONDS = 0.0002
 
 _WORDS = {
@@ -51,7 +50,6 @@ class Agent:
     def __init__(self, name: str) -> None:
         api = importlib.import_module("nixl._api")
         self.version = version("nixl")
-        self.takes_strided_rows = _release(self.version) >= STRIDED_ROWS_SINCE
         config = api.nixl_agent_config(enable_prog_thread=False, backends=["UCX"])
         self._agent: Any = self._call("starting the agent", api.nixl_agent, name, config)
         if "UCX" not in self._agent.backends:
@@ -82,8 +80,7 @@ class Agent:
 
     def prepare(self, name: str, rows: Rows, memory: str) -> PreparedList:
         """Prepare a list of another agent's descriptors, or of one's own (``name`` empty)."""
-        table = rows if self.takes_strided_rows else single_rows(rows)
-        handle = self._call("preparing a descriptor list", self._agent.prep_xfer_dlist, name, table, memory, ["UCX"])
+        handle = self._call("preparing a descriptor list", self._agent.prep_xfer_dlist, name, rows, memory, ["UCX"])
         if handle is None:
             raise NixlFailure("preparing a descriptor list", "NIXL did not take the rows")
         return PreparedList(handle)
@@ -126,21 +123,3 @@ class Agent:
         except Exception as error:  # NIXL's own have no common base, and its wrapper lets many others through
             name = type(error).__name__
             raise NixlFailure(step, f"{_WORDS.get(name, str(error) or 'it failed')} ({name})") from error
-
-
-def single_rows(rows: Rows) -> NDArray[np.uint64]:
-    """Strided rows as one row a descriptor, for a NIXL without them: address, bytes, device; same order."""
-    count = rows[:, 4].astype(np.int64)
-    within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    address = np.repeat(rows[:, 0], count) + within.astype(np.uint64) * np.repeat(rows[:, 3], count)
-    return np.column_stack([address, np.repeat(rows[:, 1], count), np.repeat(rows[:, 2], count)])
-
-
-def _release(text: str) -> tuple[int, ...]:
-    """The leading numbers of a version."""
-    numbers = []
-    for piece in text.split("."):
-        if not piece.isdigit():
-            break
-        numbers.append(int(piece))
-    return tuple(numbers)

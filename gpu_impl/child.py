@@ -91,10 +91,8 @@ class Child:
     def _prepare(self, request: Prepare) -> Prepared:
         from kvproof.gpu_impl.memory import Storages
 
-        self.storages, self.allocations = (
-            Storages(request.allocations, request.device, request.seed),
-            request.allocations,
-        )
+        self.storages = Storages(request.allocations, request.device, request.seed)
+        self.allocations = request.allocations
         self.seed = request.seed
         indices = range(len(request.allocations))
         addresses = tuple(self.storages.address(index) for index in indices)

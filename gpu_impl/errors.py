@@ -9,11 +9,10 @@ class TransferError(Exception):
 
 
 class MissingExtra(TransferError):
-    """An optional dependency is not installed."""
+    """torch or NIXL is not installed, or cannot be imported."""
 
-    def __init__(self, extra: str, detail: str) -> None:
-        self.extra = extra
-        super().__init__(f"a transfer needs kvproof[{extra}], which is not complete here: {detail}")
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"a transfer needs kvproof[transfer], which is not complete here: {detail}")
 
 
 class DeviceMissing(TransferError):
@@ -40,7 +39,6 @@ class TransferUnfinished(TransferError):
     """The transfer did not finish: a deadline, a process that ended, or an error of NIXL."""
 
     def __init__(self, reason: str) -> None:
-        self.reason = reason
         super().__init__(f"the transfer did not finish: {reason}")
 
 
@@ -48,5 +46,4 @@ class NixlFailure(Exception):
     """A NIXL call failed. ``step`` is what was being done, the text says what NIXL made of it."""
 
     def __init__(self, step: str, words: str) -> None:
-        self.step = step
         super().__init__(f"{step}: {words}")

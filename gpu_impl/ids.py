@@ -6,18 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kvproof.gpu_impl.pairing import Paired
 from kvproof.gpu_impl.views import Ints, OutOfScope, page_tokens
 from kvproof.spec.vocabulary import TOKEN_KINDS, Case, Group, Table, Worker
-
-ID_LIMIT = 2**31
-"""Descriptor ids go to NIXL as ``int32``; it would silently wrap or truncate anything else."""
-
-
-class IdTooLarge(OverflowError):
-    """A descriptor id that does not fit 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +41,19 @@ def select(case: Case, paired: Paired) -> Selection:
     )
 
 
-def narrow(ids: Ints) -> NDArray[np.int32]:
-    """The ids as NIXL takes them."""
-    if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= ID_LIMIT):
-        raise IdTooLarge(f"descriptor ids reach from {int(ids.min())} to {int(ids.max())}: 32 bits do not hold them")
-    return ids.astype(np.int32)
-
-
 def zero_pages(case: Case, worker: Worker) -> Ints:
     """Pages of the consumer that end zero: shape ``[layers with some, 3]``, layer index, first page id, count."""
     if case.request is None:
         return np.empty((0, 3), dtype=np.int64)
     tokens = case.request.tokens
     owed: dict[str, tuple[int, int]] = {}
+    used = {layer.group for layer in worker.layers}  # a table that no layer uses need not reach the prompt's end
     for group in worker.groups:
-        if group.kind not in TOKEN_KINDS or _low(group, worker.tables[group.name], tokens) >= tokens:
+        if (
+            group.name not in used
+            or group.kind not in TOKEN_KINDS
+            or _low(group, worker.tables[group.name], tokens) >= tokens
+        ):
             continue
         first = -(-tokens // page_tokens(group))
         end = -(-tokens // (page_tokens(group) * group.pages_per_block)) * group.pages_per_block

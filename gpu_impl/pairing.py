@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvproof.gpu_impl.folding import Fold, fold
-from kvproof.gpu_impl.views import Flags, Ints, OutOfScope, Views, layer_key, only_worker, views
+from kvproof.gpu_impl.views import Flags, Ints, OutOfScope, Views, only_worker, views
 from kvproof.spec.vocabulary import Case
 
 
@@ -80,12 +80,12 @@ def pair(case: Case) -> Paired:
 def _twins(source: Views, target: Views) -> Ints:
     """For every piece of the target the source's piece of the same layer and part."""
     pieces = {
-        (layer_key(source.worker.layers[layer]), part): index
+        (source.worker.layers[layer].match_key, part): index
         for index, (layer, part) in enumerate(zip(source.layer.tolist(), source.part.tolist(), strict=True))
     }
     twins = []
     for layer, part in zip(target.layer.tolist(), target.part.tolist(), strict=True):
-        key = layer_key(target.worker.layers[layer])
+        key = target.worker.layers[layer].match_key
         if (key, part) not in pieces:
             raise OutOfScope(f"the producer has no page for layer {key}" + (f", part {part}" if part >= 0 else ""))
         twins.append(pieces[key, part])

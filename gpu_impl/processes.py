@@ -154,7 +154,7 @@ class Pair:
                 except ChannelSlow:
                     raise self._late(process.role, doing) from None
                 if isinstance(answer, Missing):
-                    raise MissingExtra("transfer", answer.detail)
+                    raise MissingExtra(answer.detail)
                 if isinstance(answer, Failed):
                     raise TransferUnfinished(f"{answer.words}{process.last_words()}")
                 answers[process.role] = answer

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from kvproof.gpu_impl.errors import (
     DeviceMissing,
     MissingExtra,
-    PlanInvalid,
     TransferError,
-    TransferTooLarge,
     TransferUnfinished,
     Unsupported,
 )
-from kvproof.gpu_impl.memory import Allocation, Device, nixl_memory
+from kvproof.gpu_impl.jobs import CheckedJob, Job, check_job
+from kvproof.gpu_impl.memory import Device, nixl_memory
 from kvproof.gpu_impl.messages import (
     Landed,
     PostedTransfer,
@@ -38,11 +37,10 @@ from kvproof.gpu_impl.messages import (
     VerifyLanded,
     VerifyUnchanged,
 )
-from kvproof.gpu_impl.pattern import STORAGE_LIMIT
-from kvproof.gpu_impl.processes import Pair
-from kvproof.gpu_impl.validate import PlacedList, Program, check_program
+from kvproof.gpu_impl.processes import ROLES, Pair
+from kvproof.gpu_impl.validate import PlacedList
 from kvproof.gpu_impl.verify import Wrong, union_bytes
-from kvproof.gpu_impl.views import Ints, OutOfScope, only_worker
+from kvproof.gpu_impl.views import OutOfScope
 from kvproof.spec.descriptors import DescriptorFile
 from kvproof.spec.place import Place
 from kvproof.spec.plan import Plan
@@ -54,24 +52,7 @@ START_SECONDS = 60.0
 SPAN_LIMIT = 100
 """Spans of one sort that a report lists; it counts all of them."""
 
-_EXTRA = "transfer"
-_ROLES: tuple[Role, ...] = ("producer", "consumer")
 T = TypeVar("T")
-
-
-class Job(msgspec.Struct, frozen=True):
-    """One transfer to run and what it is verified against.
-
-    ``expected`` is what memory is compared with, byte for byte. ``required`` lists (source, target) spans of required
-    cells, ``owed`` the pages that end zero. ``seed`` varies the pattern.
-    """
-
-    case: Case
-    program: DescriptorFile
-    expected: Plan
-    required: Sequence[tuple[Place, Place]] = ()
-    owed: Sequence[Place] = ()
-    seed: int = 0
 
 
 class Corrupt(msgspec.Struct, frozen=True):
@@ -160,12 +141,12 @@ def run_many(
     """
     for package in ("torch", "nixl"):
         if importlib.util.find_spec(package) is None:
-            raise MissingExtra(_EXTRA, f"there is no package {package}")
+            raise MissingExtra(f"there is no package {package}")
     pair: Pair | None = None
     try:
         for job in jobs:
             try:
-                checked = _check(job, byte_limit)
+                checked = check_job(job, byte_limit)
                 started = time.monotonic()
                 if pair is None:
                     pair = Pair(device, started + start_seconds)
@@ -187,90 +168,11 @@ def run_many(
             pair.close()
 
 
-class _Checked(msgspec.Struct, frozen=True):
-    """A job whose every number is known to fit."""
-
-    job: Job
-    program: Program
-    allocations: dict[Role, tuple[Allocation, ...]]
-    names: tuple[str, ...]
-    copies: Ints
-    zeroes: Ints
-    required: Ints
-    owed: Ints
-
-
-def _check(job: Job, byte_limit: int) -> _Checked:
-    workers = {role: only_worker(job.case, role) for role in _ROLES}
-    total = sum(storage.bytes for worker in workers.values() for storage in worker.storages)
-    if total > byte_limit:
-        raise TransferTooLarge(f"the storages of {job.case.name} hold {total} bytes; the limit is {byte_limit}")
-    allocations: dict[Role, tuple[Allocation, ...]] = {}
-    names: list[str] = []
-    for role, worker in workers.items():
-        first = len(names)
-        allocations[role] = tuple(
-            Allocation(first + index, storage.bytes, storage.memory) for index, storage in enumerate(worker.storages)
-        )
-        names += [f"{worker.name}/{storage.name}" for storage in worker.storages]
-    if len(names) > STORAGE_LIMIT:
-        raise TransferTooLarge(f"{len(names)} storages; the limit is {STORAGE_LIMIT}")
-    places = _Places(names, allocations)
-    return _Checked(
-        job,
-        check_program(job.case, job.program),
-        allocations,
-        tuple(names),
-        places.pairs("copy", [(copy.source, copy.target) for copy in job.expected.copies]),
-        places.spans("zero", job.expected.zeroes),
-        places.pairs("required", job.required),
-        places.spans("owed", job.owed),
-    )
-
-
-class _Places:
-    """Turns places into arrays of numbers, checking that they fit their storage and lie on the right side."""
-
-    def __init__(self, names: list[str], allocations: dict[Role, tuple[Allocation, ...]]) -> None:
-        self._sides: dict[Role, dict[str, Allocation]] = {
-            role: {names[each.number]: each for each in mine} for role, mine in allocations.items()
-        }
-
-    def pairs(self, what: str, pairs: Iterable[tuple[Place, Place]]) -> Ints:
-        """Shape ``[pairs, 5]``: source storage and offset, target storage and offset, bytes."""
-        lines = []
-        for number, (source, target) in enumerate(pairs):
-            if source.bytes != target.bytes:
-                raise PlanInvalid(f"{what} {number}: {source.bytes} bytes go to {target.bytes}")
-            start, end = self._number(what, number, "producer", source), self._number(what, number, "consumer", target)
-            lines.append((start, source.offset, end, target.offset, target.bytes))
-        return np.array(lines, dtype=np.int64).reshape(len(lines), 5)
-
-    def spans(self, what: str, places: Iterable[Place]) -> Ints:
-        """Shape ``[places, 3]``: storage, offset, bytes."""
-        lines = [
-            (self._number(what, number, "consumer", place), place.offset, place.bytes)
-            for number, place in enumerate(places)
-        ]
-        return np.array(lines, dtype=np.int64).reshape(len(lines), 3)
-
-    def _number(self, what: str, number: int, role: Role, place: Place) -> int:
-        allocation = self._sides[role].get(place.storage)
-        if allocation is None:
-            raise PlanInvalid(f"{what} {number}: {place.storage} is no storage of the {role}")
-        if place.offset < 0 or place.bytes < 1 or place.offset + place.bytes > allocation.bytes:
-            raise PlanInvalid(
-                f"{what} {number}: [{place.offset}, {place.offset + place.bytes}) is not inside {place.storage}, "
-                f"which has {allocation.bytes} bytes"
-            )
-        return allocation.number
-
-
 class _Run:
     """One job on a pair of processes."""
 
     def __init__(
-        self, pair: Pair, checked: _Checked, device: DeviceChoice, started: float, deadline_seconds: float
+        self, pair: Pair, checked: CheckedJob, device: DeviceChoice, started: float, deadline_seconds: float
     ) -> None:
         self.pair = pair
         self.checked = checked
@@ -284,7 +186,7 @@ class _Run:
         """Do everything, and tell."""
         checked = self.checked
         requests: dict[Role, object] = {
-            role: Prepare(checked.allocations[role], self.device, checked.job.seed) for role in _ROLES
+            role: Prepare(checked.allocations[role], self.device, checked.job.seed) for role in ROLES
         }
         ready = self.pair.ask(requests, self.until, "filling and registering memory")
         source, target = _as(Prepared, ready["producer"]), _as(Prepared, ready["consumer"])
@@ -297,7 +199,7 @@ class _Run:
         self.seconds |= {"prepare": landed.prepare, "read": landed.read, "zero": landed.zero}
         self._mark = time.monotonic()
 
-        sizes = {each.number: each.bytes for role in _ROLES for each in checked.allocations[role]}
+        sizes = {each.number: each.bytes for role in ROLES for each in checked.allocations[role]}
         verify: dict[Role, object] = {
             "producer": VerifyUnchanged(SPAN_LIMIT),
             "consumer": VerifyLanded(sizes, checked.copies, checked.zeroes, checked.required, checked.owed, SPAN_LIMIT),
@@ -305,7 +207,7 @@ class _Run:
         verified = self.pair.ask(verify, self.until, "verifying")
         self._lap("verify")
         # The consumer lets go first: the producer must still answer.
-        for role in reversed(_ROLES):
+        for role in reversed(ROLES):
             _as(Released, self.pair.ask({role: Release()}, self.until, "releasing memory")[role])
         self._lap("release")
         return self._report(_as(Verified, verified["producer"]), _as(Verified, verified["consumer"]), transfers)
@@ -327,7 +229,7 @@ class _Run:
 
     def _report(self, producer: Verified, consumer: Verified, transfers: tuple[PostedTransfer, ...]) -> Report:
         checked = self.checked
-        total = {role: sum(each.bytes for each in checked.allocations[role]) for role in _ROLES}
+        total = {role: sum(each.bytes for each in checked.allocations[role]) for role in ROLES}
         zeroed = union_bytes(checked.zeroes)
         touched = union_bytes(np.concatenate([checked.copies[:, 2:], checked.zeroes]))
         mismatches = producer.planned.spans + consumer.planned.spans

@@ -17,11 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvproof.gpu_impl.errors import ProgramInvalid, Unsupported
-from kvproof.gpu_impl.ids import ID_LIMIT
-from kvproof.spec.descriptors import ADDRESS_LIMIT, DescriptorFile, DescriptorList, Transfer
+from kvproof.spec.descriptors import DescriptorFile, DescriptorList, Transfer
+from kvproof.spec.laws.bounds import ADDRESS_LIMIT
 from kvproof.spec.vocabulary import Case, Storage, Worker
 
 Ids = NDArray[np.int32]
+
+ID_LIMIT = 2**31
+"""Descriptor ids go to NIXL as ``int32``; it would silently wrap or truncate anything else."""
 
 
 class PlacedRow(msgspec.Struct, frozen=True):

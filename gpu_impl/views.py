@@ -68,11 +68,6 @@ def only_worker(case: Case, role: Role) -> Worker:
     return workers[0]
 
 
-def layer_key(layer: Layer) -> str:
-    """The name by which the layers of two engines are matched."""
-    return layer.name if layer.key is None else layer.key
-
-
 def page_tokens(group: Group) -> int:
     """Tokens of a page of an attention or sliding group."""
     if group.block_tokens is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Solver budgets, in each solver's own resource units: the same on a fast and a slow machine, never wall time.
 
-About ten times what the hungriest obligation needs (``tests/proofs/test_budgets.py`` keeps it so). A proof that
+About ten times what the hungriest claim needs (``tests/proofs/test_all_proved.py`` keeps it well below). A proof that
 outgrows its budget is to be rewritten, not given more.
 """
 

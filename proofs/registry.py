@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All obligations. Every file of lemmas/, theorems/ and refutations/ is read; none can be left out by forgetting it."""
+"""All claims. Every file of lemmas/, theorems/ and refutations/ is read; none can be left out by forgetting it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kvproof.proofs.claim import Claim
 FOLDERS = ("lemmas", "theorems", "refutations")
 
 COUNT = 86
-"""How many obligations there are. To be raised by hand with each new one, so that a lost one is noticed."""
+"""How many claims there are. To be raised by hand with each new one, so that a lost one is noticed."""
 
 
 class Incomplete(RuntimeError):
-    """An obligation is missing, doubled, or did not run."""
+    """A claim is missing, doubled, or did not run."""
 
 
 @cache
@@ -29,7 +29,7 @@ def claims() -> tuple[Claim[Any], ...]:
     if len(set(ids)) != len(ids):
         raise Incomplete(f"an id is used twice: {sorted(id for id in set(ids) if ids.count(id) > 1)}")
     if len(ids) != COUNT:
-        raise Incomplete(f"{len(ids)} obligations are there, not {COUNT}")
+        raise Incomplete(f"{len(ids)} claims are there, not {COUNT}")
     return tuple(found)
 
 

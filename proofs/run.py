@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the registry: ``prove`` yields one result an obligation, in order. Importing this needs no solver."""
+"""Runs the registry: ``prove`` yields one result a claim, in order. Importing this needs no solver."""
 
 from __future__ import annotations
 
@@ -23,40 +23,26 @@ __all__ = [
     "EngineResult",
     "Incomplete",
     "MissingExtra",
-    "Obligation",
     "Result",
+    "UnknownClaim",
     "UnknownEngine",
-    "UnknownObligation",
-    "obligations",
     "prove",
 ]
 
 
-class UnknownObligation(ValueError):
-    """There is no obligation of that id."""
-
-
-class Obligation(NamedTuple):
-    """One entry of the registry. ``file`` is relative to the repository's root."""
-
-    id: str
-    name: str
-    claim: str
-    law: Law | None
-    kind: Kind
-    variants: tuple[str, ...]
-    file: str
+class UnknownClaim(ValueError):
+    """There is no claim of that id or name."""
 
 
 class EngineResult(NamedTuple):
-    """What one engine answered to all queries of an obligation, and the resource units that took."""
+    """What one engine answered to all queries of a claim, and the resource units that took."""
 
     answer: Status
     units: int
 
 
 class Result(NamedTuple):
-    """What became of an obligation. ``counterexample`` is numbers by name, or empty."""
+    """What became of a claim. ``counterexample`` is numbers by name, or empty."""
 
     id: str
     name: str
@@ -70,20 +56,15 @@ class Result(NamedTuple):
     words: str
 
 
-def obligations() -> tuple[Obligation, ...]:
-    """Everything that there is to prove."""
-    return tuple(_obligation(claim) for claim in registry.claims())
-
-
 def prove(
     only: Sequence[str] | None = None,
     engines: Sequence[str] = ("z3", "cvc5"),
     smt2: Path | None = None,
     seed: int = 0,
 ) -> Iterator[Result]:
-    """Prove the obligations of those ids or names (None: all), each by each engine; dump the queries where told.
+    """Prove the claims of those ids or names (None: all), each by each engine; dump the queries where told.
 
-    Raises UnknownObligation, UnknownEngine or MissingExtra before the first result.
+    Raises UnknownClaim, UnknownEngine or MissingExtra before the first result.
     """
     chosen = select(only)
     solvers = _engines.load(engines)
@@ -98,9 +79,7 @@ def select(only: Sequence[str] | None) -> tuple[Claim[Any], ...]:
     known = {key: claim for claim in everything for key in (claim.id.lower(), claim.name())}
     unknown = [key for key in only if key.lower() not in known]
     if unknown:
-        raise UnknownObligation(
-            f"no obligation is called {unknown[0]!r}; there are {everything[0].id} to {everything[-1].id}"
-        )
+        raise UnknownClaim(f"no claim is called {unknown[0]!r}; there are {everything[0].id} to {everything[-1].id}")
     wanted = {known[key.lower()].id for key in only}
     return tuple(claim for claim in everything if claim.id in wanted)
 
@@ -119,7 +98,7 @@ def run(claims: Sequence[Claim[Any]], solvers: Sequence[Engine], smt2: Path | No
         yield result(claim, [(variant, decide(claim, variant, solvers, ask)) for variant in claim.variants])
         done += 1
     if done != len(claims):
-        raise Incomplete(f"{done} of {len(claims)} obligations ran")
+        raise Incomplete(f"{done} of {len(claims)} claims ran")
 
 
 def result(claim: Claim[Any], outcomes: Sequence[tuple[str, Outcome]]) -> Result:
@@ -144,12 +123,6 @@ def _together(answers: Sequence[Answer]) -> EngineResult:
     statuses = {answer.status for answer in answers}
     order: tuple[Status, ...] = ("error", "unknown", "sat", "unsat")
     return EngineResult(next(s for s in order if s in statuses), sum(answer.units for answer in answers))
-
-
-def _obligation(claim: Claim[Any]) -> Obligation:
-    return Obligation(
-        claim.id, claim.name(), claim.sentence(), claim.law, claim.kind, claim.variants, registry.file_of(claim)
-    )
 
 
 def _dump(folder: Path, question: Question) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of an obligation. Only ``proved`` is a pass."""
+"""What becomes of a claim. Only ``proved`` is a pass."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ WORST_FIRST: tuple[Verdict, ...] = ("error", "disagreement", "refuted", "vacuous
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of several; an obligation nothing of which ran is an error."""
+    """The worst of several; a claim nothing of which ran is an error."""
     found = set(verdicts)
     return next((verdict for verdict in WORST_FIRST if verdict in found), "error")

@@ -59,9 +59,10 @@ def fold(rows: Iterable[Region], pages: Iterable[Region], test: Test, merge: Mer
     for view in pages:
         order[_name(view)] = len(order)
         candidates = near.setdefault((view.storage, view.section), [])
-        found = next((i for i in candidates if not _is_part(view, table[i]) and test(view, table[i])), None)
+        found = None if _is_part(view) else next((i for i in candidates if test(view, table[i])), None)
         if found is None:
-            candidates.append(len(table))
+            if not _is_part(view):
+                candidates.append(len(table))
             table.append(view)
         else:
             table[found] = merge(table[found], view)
@@ -80,6 +81,6 @@ def _name(region: Region) -> tuple[str, int | None]:
     return region.members[0].layer, region.members[0].part
 
 
-def _is_part(view: Region, region: Region) -> bool:
-    """One of the two stands for a part of a ssm layer."""
-    return any(member.part is not None for member in view.members + region.members[:1])
+def _is_part(view: Region) -> bool:
+    """The view is a part of a ssm layer."""
+    return view.members[0].part is not None

@@ -11,7 +11,7 @@ import msgspec
 
 from kvproof.reference import arithmetic
 from kvproof.reference.registration import own_page
-from kvproof.reference.side import Side, layer_key
+from kvproof.reference.side import Side
 from kvproof.spec.tables import Member, Region
 from kvproof.spec.vocabulary import Group, Layer
 
@@ -47,7 +47,7 @@ class Link:
 
     def twin(self, layer: str) -> Layer:
         """The producer's layer of the same key."""
-        return self.source.side.layers_by_key[layer_key(self.target.side.layers[layer])]
+        return self.source.side.layers_by_key[self.target.side.layers[layer].match_key]
 
 
 class Slot(NamedTuple):

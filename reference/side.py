@@ -37,7 +37,7 @@ class Side:
 
     @cached_property
     def layers_by_key(self) -> dict[str, Layer]:
-        return {layer_key(layer): layer for layer in self.worker.layers}
+        return {layer.match_key: layer for layer in self.worker.layers}
 
     @cached_property
     def layers_of_storage(self) -> dict[str, list[Layer]]:
@@ -71,11 +71,6 @@ def side_of(case: Case, role: Role) -> Side:
 def storage_id(worker: Worker, storage: str) -> StorageId:
     """The name of a storage in places and regions: ``worker/storage``."""
     return f"{worker.name}/{storage}"
-
-
-def layer_key(layer: Layer) -> str:
-    """What the layers of producer and consumer are matched by."""
-    return layer.name if layer.key is None else layer.key
 
 
 def section_of(group: Group) -> Section:

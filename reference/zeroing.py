@@ -19,7 +19,14 @@ Zero = Callable[[Side, int], tuple[Place, ...]]
 
 def zero(target: Side, tokens: int) -> tuple[Place, ...]:
     """The zero pages of each attention and sliding layer, in its own view only."""
-    pages = {group.name: zero_pages(target, group, tokens) for group in target.worker.groups if holds_tokens(group)}
+    used = {
+        layer.group for layer in target.worker.layers
+    }  # the table of a group without layers need not reach anywhere
+    pages = {
+        group.name: zero_pages(target, group, tokens)
+        for group in target.worker.groups
+        if holds_tokens(group) and group.name in used
+    }
     return tuple(
         descriptor(own_page(target, layer), number)
         for layer in target.worker.layers

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from kvproof.spec.plan import ZeroRun
+from kvproof.spec.tables import Section
 from kvproof.spec.vocabulary import Count, Format, Memory, Name
-
-ADDRESS_LIMIT = 2**64
 
 Address = Annotated[int, msgspec.Meta(ge=0)]
 """Checked against 2^64 by the law of bounds, not by the decoder: a captured list may break it."""
@@ -27,7 +26,7 @@ class DescriptorList(Format, frozen=True):
 
     memory: Memory
     rows: tuple[Row, ...]
-    sections: dict[Literal["attention", "ssm", "replicated-ssm"], Range] | None = None
+    sections: dict[Section, Range] | None = None
 
 
 class Transfer(Format, frozen=True):

@@ -21,12 +21,12 @@ from kvproof.spec.world import LayerView, WorkerView, resolve
 NAMES_LIMIT = 1000
 """Most storages, pools, groups or layers a worker may have: well-formedness is checked pair by pair."""
 
-PAIRS_LIMIT = 1_000_000
+PAIRS_LIMIT = 250_000
 """Most pairs of layers that share a storage, over all workers."""
 
 PARTS_LIMIT = 100
 
-PAGES_LIMIT = 1_000_000
+PAGES_LIMIT = 300_000
 """Most pages, over all layers of a pool, that the blocks of one worker's tables may have."""
 
 Words = Iterator[str]
@@ -73,7 +73,7 @@ def _names(case: Case) -> Words:
         for what, items in (("storage", worker.storages), ("pool", worker.pools), ("group", worker.groups)):
             yield from _unique((item.name for item in items), what, who)
         yield from _unique((layer.name for layer in worker.layers), "layer", who)
-        yield from _unique((layer.key or layer.name for layer in worker.layers), "layer key", who)
+        yield from _unique((layer.match_key for layer in worker.layers), "layer key", who)
         yield from _references(worker, who)
         for name, (rank, size) in (("tp", worker.tp), ("pp", worker.pp), ("context", worker.context)):
             if rank >= size:
@@ -114,8 +114,12 @@ def _known(name: str, names: set[str], what: str) -> Words:
 
 
 def _groups(case: Case) -> Words:
-    """Each group has the fields of its kind (W1, W2)."""
+    """Each group has the fields of its kind (W1, W2); a null block is one of its pool's (W6)."""
     for worker in case.worker:
+        for pool in worker.pools:
+            if pool.null is not None and not wf.block_in_pool(pool.null, pool.blocks):
+                who = f"worker {worker.name}, pool {pool.name}"
+                yield f"{who}: null = {pool.null} is not one of its ids, 0 to {pool.blocks - 1} (W6)"
         for group in worker.groups:
             yield from _group(group, f"worker {worker.name}, group {group.name}")
 
@@ -164,7 +168,7 @@ def _table_form(table: Table, group: Group, role: str, who: str) -> Words:
         yield f"{who}: first = {table.first} does not apply to kind {group.kind}"
     if len(table.blocks) > 1 and table.live is None:
         yield f"{who}: live is missing; a {group.kind} table of {len(table.blocks)} blocks needs it (W19)"
-    if table.live is not None and not wf.live_given(table.live, len(table.blocks)):
+    if table.live is not None and table.blocks and not wf.live_given(table.live, len(table.blocks)):
         yield f"{who}: live = {table.live} is no index into its {len(table.blocks)} blocks (W19)"
 
 

@@ -104,6 +104,11 @@ class Layer(Format, frozen=True):
     parts: tuple[Part, ...] = ()
     key: Name | None = None
 
+    @property
+    def match_key(self) -> str:
+        """What the layers of producer and consumer are matched by."""
+        return self.name if self.key is None else self.key
+
 
 class Table(Format, frozen=True):
     """A group's blocks for the request: ``blocks[i]`` is the block of ordinal ``first + i``.

@@ -33,7 +33,7 @@ class LayerView(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """The name under which the engines know the layer."""
-        return self.layer.key or self.layer.name
+        return self.layer.match_key
 
     @property
     def opaque(self) -> bool:

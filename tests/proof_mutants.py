@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants of the laws' kernels and of the reference's closed forms, and the obligations that must notice them.
+"""Mutants of the laws' kernels and of the reference's closed forms, and the claims that must notice them.
 
 Run as a script it prints the whole table of what kills what: ``python tests/proof_mutants.py``.
 """
@@ -270,7 +270,7 @@ def applied(mutant: Mutant) -> Iterator[None]:
 
 
 def killers(mutant: Mutant, only: list[str] | None = None) -> dict[str, str]:
-    """The obligations that are not proved under the mutant, with their verdicts. z3 alone decides, for speed."""
+    """The claims that are not proved under the mutant, with their verdicts. z3 alone decides, for speed."""
     with applied(mutant):
         results = run.run(run.select(only), engines.load(["z3"]), None, 0)
         return {result.id: result.verdict for result in results if result.verdict != "proved"}

@@ -3,9 +3,9 @@
 
 from pathlib import Path
 
+from kvproof.gpu_impl.jobs import Job
 from kvproof.gpu_impl.processes import ROLES
 from kvproof.gpu_impl.tables import descriptor_file, plan
-from kvproof.gpu_impl.transfer import Job
 from kvproof.spec.descriptors import DescriptorFile
 from kvproof.spec.place import Place
 from kvproof.spec.plan import Copy, Plan

@@ -19,9 +19,6 @@ from kvproof.spec.scope import Covered
 if TYPE_CHECKING:
     from kvproof.gpu_impl.transfer import Corrupt, Report
 
-GAP_BYTES = 8
-"""Two wrong spans closer than this are reported as one, so that a report may name this many bytes too many between."""
-
 
 class Prediction(msgspec.Struct, frozen=True):
     """Required spans that end wrong; those that may, as copies race; pages that should end zero and do not."""
@@ -38,12 +35,16 @@ def prediction(judgement: Judgement, owed: Iterable[Place], zeroes: Iterable[Pla
     return Prediction(judgement.corrupt, judgement.contested, unzeroed)
 
 
-def differences(predicted: Prediction, report: Report, found: Iterable[Place], limit: int) -> Iterator[str]:
+def differences(predicted: Prediction, report: Report, found: Iterable[Place]) -> Iterator[str]:
     """Where memory is not what was predicted.
 
     ``found`` are the wrong spans of all runs of one transfer: a wrong byte may equal the right one by chance, but not
-    under every pattern. Spans past the first ``limit`` are only counted in the report, and not compared.
+    under every pattern. Spans past the first ``SPAN_LIMIT`` are only counted in the report, and not compared. Wrong
+    spans closer than ``GAP_BYTES`` are reported as one, so that a report may name so many bytes too many between.
     """
+    from kvproof.gpu_impl.transfer import SPAN_LIMIT
+    from kvproof.gpu_impl.verify import GAP_BYTES
+
     seen = Spans(found)
     maybe, contested = Spans((*predicted.corrupt, *predicted.contested)), Spans(predicted.contested)
     certain = [piece for place in predicted.corrupt for piece in contested.without(place)]
@@ -52,14 +53,14 @@ def differences(predicted: Prediction, report: Report, found: Iterable[Place], l
             if extra.bytes >= GAP_BYTES or not _between(maybe, extra):
                 yield f"{_span(extra)} are wrong in memory, but the judge predicts them right"
                 return
-    if len(report.corrupt) < limit:
+    if len(report.corrupt) < SPAN_LIMIT:
         for place in certain:
             for missing in seen.without(place):
                 yield f"{_span(missing)} are right in memory, but the judge predicts them wrong"
                 return
-    if len(report.unzeroed) < limit and set(report.unzeroed) != set(predicted.unzeroed):
+    if len(report.unzeroed) < SPAN_LIMIT and set(report.unzeroed) != set(predicted.unzeroed):
         yield f"{len(report.unzeroed)} pages are not zero that should be; the judge predicts {len(predicted.unzeroed)}"
-    stray = [place for place in report.mismatches if any(Spans(predicted.contested).without(place))]
+    stray = [place for place in report.mismatches if any(contested.without(place))]
     if stray:
         yield f"{_span(stray[0])} are not what the copies and zeroes of the plan make of them"
 

@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError
 
 from kvproof.exits import Exit
 from kvproof.failure import Failure
-from kvproof.output import clean, emit, write
+from kvproof.output import clean, emit, envelope, write
 from kvproof.sources import STDIN
 
 COMMANDS = ("prove", "check", "plan", "judge", "transfer", "explain", "fuzz", "faults", "schema")
@@ -92,17 +92,9 @@ def report(failure: Failure, words: list[str]) -> None:
     """One line on standard error; and the same as JSON where JSON was asked for."""
     write(sys.stderr, clean(failure.line) + "\n")
     if "--json" in words:
-        emit(
-            {
-                "format": 1,
-                "command": words[0] if words and words[0] in COMMANDS else None,
-                "verdict": failure.verdict,
-                "exit": int(failure.status),
-                "laws": [],
-                "file": failure.source,
-                "error": failure.words,
-            }
-        )
+        command = words[0] if words and words[0] in COMMANDS else None
+        data = {"verdict": failure.verdict, "file": failure.source, "error": failure.words}
+        emit(envelope(command, failure.status, data))
 
 
 def _usage_words(error: CycloptsError) -> str:

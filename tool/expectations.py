@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kvproof.reference.derive import Derived
+from kvproof.spec.judge.runs import page_id
 from kvproof.spec.judge.verdict import LAWS, Judgement
 from kvproof.spec.scope import Covered, LayerPair
 from kvproof.spec.vocabulary import Case, Expect, Law
+from kvproof.spec.world import LayerView
 from kvproof.words import ratio_words
 
 
@@ -69,7 +71,7 @@ def pages_of(pair: LayerPair, derived: Derived) -> tuple[tuple[int, ...], tuple[
 
 def zeroed_of(pair: LayerPair, derived: Derived) -> tuple[int, ...]:
     """The page ids of a consumer layer that are zeroed."""
-    page, listed = pair.target.page, _listed_pages(pair)
+    page, listed = pair.target.page, {page_id(pair.target, ordinal) for ordinal in ordinals(pair.target)}
     places = (
         place for place in derived.plan.zeroes if place.storage == page.storage and place.bytes == page.page_bytes
     )
@@ -77,11 +79,10 @@ def zeroed_of(pair: LayerPair, derived: Derived) -> tuple[int, ...]:
     return tuple(number for number, rest in numbers if rest == 0 and number in listed)
 
 
-def _listed_pages(pair: LayerPair) -> set[int]:
-    view = pair.target
-    per_block, table = view.page.pages_per_block, view.block_table
-    blocks = (table.block(ordinal) for ordinal in range(table.first, table.first + table.count))
-    return {block * per_block + page for block in blocks for page in range(per_block)}
+def ordinals(view: LayerView) -> range:
+    """The page ordinals that a layer's table lists, null blocks included."""
+    table, per_block = view.block_table, int(view.page.pages_per_block)
+    return range(table.first * per_block, (table.first + table.count) * per_block)
 
 
 def _pairs_named(covered: Covered, layer: str, worker: str) -> Iterator[LayerPair]:

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from kvproof.exits import Exit
+from kvproof.exits import WORDS, Exit
 from kvproof.failure import Failure
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -63,10 +63,15 @@ class Output:
         """A remark beside the answer."""
         write(sys.stderr, clean(text) + "\n")
 
-    def answer(self, data: dict[str, Any]) -> None:
+    def answer(self, command: str, status: Exit, data: dict[str, Any]) -> None:
         """The whole answer, where JSON was asked for."""
         if self.json:
-            emit(data)
+            emit(envelope(command, status, data))
+
+
+def envelope(command: str | None, status: Exit, data: dict[str, Any]) -> dict[str, Any]:
+    """What every JSON answer begins with. A judgement in the data brings its own verdict and laws."""
+    return {"format": 1, "command": command, "verdict": WORDS[status], "exit": int(status), "laws": [], **data}
 
 
 def emit(data: Any) -> None:
@@ -88,4 +93,4 @@ def write(stream: TextIO, text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        raise Failure(f"cannot write the answer: {error.strerror}", status=Exit.USAGE) from None
+        raise Failure(f"cannot write the answer: {error.strerror}") from None

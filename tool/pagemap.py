@@ -8,8 +8,9 @@ from typing import Literal
 
 import msgspec
 
-from kvproof.expectations import pages_of, zeroed_of
+from kvproof.expectations import ordinals, pages_of, zeroed_of
 from kvproof.reference.derive import Derived
+from kvproof.spec.judge.runs import block_id, page_id
 from kvproof.spec.scope import Covered, LayerPair
 from kvproof.spec.world import LayerView, first_token_of
 
@@ -74,9 +75,8 @@ def _token_rows(pair: LayerPair, derived: Derived, tokens: int) -> Iterator[Row]
     zeroed = set(zeroed_of(pair, derived))
     first = first_token_of(pair.target, tokens)
     page_tokens = int(pair.target.page.page_tokens)
-    ordinals = sorted({*_ordinals(pair.source), *_ordinals(pair.target)})
     sources, targets = set(sent), set(received)
-    for ordinal in ordinals:
+    for ordinal in sorted({*ordinals(pair.source), *ordinals(pair.target)}):
         held = (ordinal * page_tokens, (ordinal + 1) * page_tokens)
         block, page = _at(pair.source, ordinal)
         state: SourceState = _source_state(pair.source, block, page in sources, held, tokens)
@@ -124,15 +124,6 @@ def _live_row(pair: LayerPair, derived: Derived) -> Iterator[Row]:
     )
 
 
-def _ordinals(view: LayerView) -> range:
-    table, per_block = view.block_table, int(view.page.pages_per_block)
-    return range(table.first * per_block, (table.first + table.count) * per_block)
-
-
 def _at(view: LayerView, ordinal: int) -> tuple[int | None, int | None]:
-    """Block id and page id at a page ordinal."""
-    table, per_block = view.block_table, int(view.page.pages_per_block)
-    if not table.first <= ordinal // per_block < table.first + table.count:
-        return None, None
-    block = int(table.block(ordinal // per_block))
-    return block, block * per_block + ordinal % per_block
+    """Block id and page id at a page ordinal; None where the table lists none."""
+    return (block_id(view, ordinal), page_id(view, ordinal)) if ordinal in ordinals(view) else (None, None)

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 
 from kvproof.shapes import judgement_shape
 from kvproof.spec.judge.verdict import Finding, Judgement
-from kvproof.spec.vocabulary import Case
 
 FINDINGS_SHOWN = 8
 
@@ -48,8 +48,6 @@ def summary(judgement: Judgement) -> str:
 
 def ratio_words(moved: int, useful: int) -> str:
     """A ratio as a reduced fraction."""
-    from fractions import Fraction
-
     return str(Fraction(moved, useful)) if useful else f"{moved}/0"
 
 
@@ -73,11 +71,6 @@ def judgement_data(judgement: Judgement) -> dict[str, Any]:
     """A judgement in JSON: verdict, laws, findings with words and witness, economy, the bytes that end wrong."""
     data: dict[str, Any] = msgspec.to_builtins(judgement_shape(judgement, headline(judgement) or None))
     return data
-
-
-def title_of(case: Case) -> str:
-    """Name and title."""
-    return f"{case.name}: {case.title}" if case.title else case.name
 
 
 def plural(count: int, noun: str) -> str:

@@ -98,9 +98,7 @@ class FoldedViewsAreContained(Theorem[Folds]):
 
     def hypotheses(self, w: Folds) -> list[Bool]:
         return [
-            *folded(w.source, w.is_row),
-            *folded(w.target, w.is_row),
-            arithmetic.member_agrees(w.source.region.bytes, w.source.offset, w.target.region.bytes, w.target.offset),
+            *folded_and_paired(w),
             # Page ordinals pair: the same page of the layer, or not, on both sides.
             implies(w.target.page == w.target.other_page, w.source.page == w.source.other_page),
         ]
@@ -195,11 +193,7 @@ class PairedDescriptorsMatch(Theorem[Folds]):
         return folds(source, variant)
 
     def hypotheses(self, w: Folds) -> list[Bool]:
-        return [
-            *folded(w.source, w.is_row),
-            *folded(w.target, w.is_row),
-            arithmetic.member_agrees(w.source.region.bytes, w.source.offset, w.target.region.bytes, w.target.offset),
-        ]
+        return folded_and_paired(w)
 
     def claim(self, w: Folds) -> Bool:
         source, target = w.source.region, w.target.region
@@ -214,6 +208,15 @@ class PairedDescriptorsMatch(Theorem[Folds]):
 
     def example(self, variant: str) -> Numbers:
         return ALIAS if variant == "alias" else ROW
+
+
+def folded_and_paired(w: Folds) -> list[Bool]:
+    """On both sides the view folds into the region, and by it as a member the two regions pair."""
+    return [
+        *folded(w.source, w.is_row),
+        *folded(w.target, w.is_row),
+        arithmetic.member_agrees(w.source.region.bytes, w.source.offset, w.target.region.bytes, w.target.offset),
+    ]
 
 
 def folded(w: Fold, is_row: bool) -> list[Bool]:

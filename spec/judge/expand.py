@@ -11,7 +11,7 @@ from kvproof.spec.plan import Copy, CopyRun, Plan, PlanFile, Target, ZeroRun
 from kvproof.spec.vocabulary import Case
 from kvproof.spec.world import storage_bytes, storage_id
 
-SPANS_LIMIT = 2_000_000
+SPANS_LIMIT = 1_000_000
 """Most single spans a plan may have."""
 
 

@@ -8,8 +8,9 @@ from kvproof.spec.descriptors import DescriptorFile
 from kvproof.spec.judge.expand import expand_plan
 from kvproof.spec.judge.lists import read_lists
 from kvproof.spec.judge.plan_laws import PlanAnswer, judge_spans
+from kvproof.spec.judge.riders import rider_findings
 from kvproof.spec.judge.table_laws import table_findings
-from kvproof.spec.judge.verdict import LAWS, Finding, Judgement, verdict_of
+from kvproof.spec.judge.verdict import LAWS, Finding, Judgement, first_of_each_law, verdict_of
 from kvproof.spec.plan import Plan, PlanFile
 from kvproof.spec.scope import Covered, NotCovered, Refused, Scope, assess
 from kvproof.spec.tables import Tables
@@ -43,12 +44,14 @@ def judge(scope: Scope, plan: Plan | None = None, tables: Tables | None = None) 
 def judge_lists(case: Case, lists: DescriptorFile) -> Judgement:
     """Judge descriptor lists: what they move as a plan, and the lists themselves.
 
-    The lists do not say which layers a row stands for: folding is judged by what the rows move, not as L6.
+    The lists do not say which layers a row stands for: of L6 only (b) is judged, for the layers of the moved groups.
     """
     scope = assess(case)
     answer = read_lists(case, lists)
     if not isinstance(scope, Covered):
         return outside(scope)
+    if scope.tokens is None and (answer.plan.copies or answer.plan.zeroes):
+        raise BadInput(nothing_to_move(case))
     findings = list(answer.findings)
     checked: set[Law] = {"partition", "refusal", "bounds", "parity"}
     if all(side.sections is not None for transfer in lists.transfers for side in (transfer.source, transfer.target)):
@@ -57,6 +60,7 @@ def judge_lists(case: Case, lists: DescriptorFile) -> Judgement:
     if scope.tokens is not None:
         spans = judge_spans(scope, answer.plan)
         findings += spans.findings
+        findings += first_of_each_law(rider_findings(scope, answer.moved))
         checked.update(PLAN_LAWS)
     return _answer(findings, checked, spans)
 
@@ -68,8 +72,13 @@ def judge_plan_file(case: Case, plan: PlanFile) -> Judgement:
     if plan.permutes:
         return Judgement("not-covered", not_applicable=LAWS, reason="the plan has permutes, which are not modelled")
     if isinstance(scope, Covered) and scope.tokens is None:
-        raise BadInput(f"case {case.name} has no [request]: there is nothing that a plan could move")
+        raise BadInput(nothing_to_move(case))
     return judge(scope, spans)
+
+
+def nothing_to_move(case: Case) -> str:
+    """Why a plan for a case without a request is bad input."""
+    return f"case {case.name} has no [request]: there is nothing that a plan could move"
 
 
 def outside(scope: NotCovered | Refused) -> Judgement:

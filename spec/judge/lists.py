@@ -11,6 +11,7 @@ import msgspec
 from kvproof.spec.decode import BadInput
 from kvproof.spec.descriptors import DescriptorFile, DescriptorList, Transfer
 from kvproof.spec.judge.expand import SPANS_LIMIT, expand_zeroes
+from kvproof.spec.judge.riders import Moved
 from kvproof.spec.judge.verdict import Finding, Witness
 from kvproof.spec.laws.descriptor_ids import distinct, id_in_range, sections_apart
 from kvproof.spec.laws.parity import counts_pair, descriptors_pair
@@ -33,9 +34,13 @@ class Side(msgspec.Struct, frozen=True):
         """Descriptors in the list."""
         return self.starts[-1]
 
+    def row_of(self, descriptor_id: int) -> int:
+        """The row of a descriptor whose id is in range."""
+        return bisect_right(self.starts, descriptor_id) - 1
+
     def at(self, descriptor_id: int) -> tuple[int, int]:
         """Address and length of a descriptor whose id is in range."""
-        index = bisect_right(self.starts, descriptor_id) - 1
+        index = self.row_of(descriptor_id)
         address, length, _, stride, _ = self.list.rows[index]
         return address + (descriptor_id - self.starts[index]) * stride, length
 
@@ -68,9 +73,10 @@ class Memory:
 
 
 class ListsAnswer(msgspec.Struct, frozen=True):
-    """What the lists move, and what is wrong with the lists themselves."""
+    """What the lists move, pair by pair and as a plan, and what is wrong with the lists themselves."""
 
     plan: Plan
+    moved: list[Moved]
     findings: tuple[Finding, ...]
 
 
@@ -83,45 +89,51 @@ def read_lists(case: Case, lists: DescriptorFile) -> ListsAnswer:
     memories = {worker: Memory(case, worker, bases) for worker, bases in lists.bases.items()}
     if sum(len(transfer.target_ids) for transfer in lists.transfers) > SPANS_LIMIT:
         raise BadInput(f"the lists have more than {SPANS_LIMIT} target ids, the most that are judged")
-    copies: list[Copy] = []
+    moved: list[Moved] = []
     findings: dict[tuple[Law, bool], Finding] = {}
     for index, transfer in enumerate(lists.transfers):
         for name, role in ((transfer.producer, "producer"), (transfer.consumer, "consumer")):
             if roles.get(name) != role or name not in memories:
                 raise BadInput(f"transfers[{index}].{role}: {name!r} is no {role} of the case with bases")
-        reader = _TransferReader(transfer, memories[transfer.producer], memories[transfer.consumer])
-        copies += reader.copies()
+        reader = _TransferReader(index, transfer, memories[transfer.producer], memories[transfer.consumer])
+        moved += reader.moved()
         for finding in reader.findings:
             findings.setdefault((finding.law, finding.corrupting), finding)
-    plan = Plan(tuple(copies), expand_zeroes(case, lists.zeroes))
-    return ListsAnswer(plan, tuple(findings.values()))
+    plan = Plan(tuple(one.copy for one in moved), expand_zeroes(case, lists.zeroes))
+    return ListsAnswer(plan, moved, tuple(findings.values()))
 
 
 class _TransferReader:
     """One transfer, pair by pair."""
 
-    def __init__(self, transfer: Transfer, source_memory: Memory, target_memory: Memory) -> None:
+    def __init__(self, number: int, transfer: Transfer, source_memory: Memory, target_memory: Memory) -> None:
+        self._number = number
         self._transfer = transfer
         self._source = _side(transfer.producer, transfer.source)
         self._target = _side(transfer.consumer, transfer.target)
         self._memories = (source_memory, target_memory)
         self.findings: list[Finding] = []
 
-    def copies(self) -> list[Copy]:
+    def moved(self) -> list[Moved]:
         """What it moves; pairs that cannot be resolved are findings instead."""
         sources, targets = self._transfer.source_ids, self._transfer.target_ids
         if not counts_pair(len(sources), len(targets)):
             self._found("parity", f"{len(sources)} source ids are paired with {len(targets)} target ids")
+        for side, memory in zip((self._source, self._target), self._memories, strict=True):
+            self._check_rows(side, memory)
         self._check_sections()
         seen: dict[int, int] = {}
-        copies = []
-        for position, (source_id, target_id) in enumerate(zip(sources, targets, strict=False)):
+        for position, target_id in enumerate(targets):
             if not distinct(seen.setdefault(target_id, position), target_id, position, target_id):
                 self._found("descriptor-ids", f"{self._target.worker}: descriptor {target_id} is written twice")
+        moved = []
+        for source_id, target_id in zip(sources, targets, strict=False):
             copy = self._copy(source_id, target_id)
             if copy is not None:
-                copies.append(copy)
-        return copies
+                rows = (self._number, self._source.row_of(source_id), self._target.row_of(target_id))
+                sections = (self._source.list.sections, self._target.list.sections)
+                moved.append(Moved(rows, (source_id, target_id), sections, copy))
+        return moved
 
     def _copy(self, source_id: int, target_id: int) -> Copy | None:
         places = []
@@ -132,10 +144,13 @@ class _TransferReader:
                 self._found("descriptor-ids", f"{side.worker}: id {value} is not below {side.total}, its list's length")
                 return None
             address, length = side.at(value)
-            found = memory.find(address, length) if length > 0 else None
+            if length == 0:
+                return None  # it moves nothing, whatever it is paired with
+            found = memory.find(address, length)
             if found is None:
                 words = f"{side.worker}: descriptor {value}, {length} bytes at {address}, lies in no storage of it"
-                self.findings.append(Finding("bounds", "plan", words, True, Witness(side.worker, "", address, length)))
+                witness = Witness(side.worker, "no storage", address, length)
+                self.findings.append(Finding("bounds", "plan", words, True, witness))
                 return None
             places.append((found[0], found[1], side.list.memory))
         (source, source_kind, source_list), (target, target_kind, target_list) = places
@@ -148,6 +163,17 @@ class _TransferReader:
             )
         length = min(source.bytes, target.bytes)
         return Copy(Place(source.storage, source.offset, length), Place(target.storage, target.offset, length))
+
+    def _check_rows(self, side: Side, memory: Memory) -> None:
+        """L4 and L8 of every row, addressed or not: its first and last descriptor speak for all."""
+        for number, (address, length, _, stride, count) in enumerate(side.list.rows):
+            for start in (address, address + max(0, count - 1) * stride):
+                found = memory.find(start, length)
+                where = f"{side.worker}: row {number}, {length} bytes at {start},"
+                if found is None:
+                    self._found("bounds", f"{where} lies in no storage of it")
+                elif found[1] != side.list.memory:
+                    self._found("parity", f"{where} is {found[1]}, in a list of {side.list.memory}")
 
     def _check_sections(self) -> None:
         for side in (self._source, self._target):

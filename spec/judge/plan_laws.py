@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws of a plan, run by run: L1–L5, L9 and L11, each by the kernel on what a sweep finds to overlap.
+"""The laws of a plan, run by run: L1–L5, L9 and L11.
 
+Copies and zeroes meet runs of cells in sweeps, and sets of bytes are unions of spans: what the kernels say of one cell,
+copy or byte is said here of many at once. Tests hold the two together by enumeration.
 Of each law the first breach is reported; ``corrupt`` collects all required bytes that end wrong.
 """
 

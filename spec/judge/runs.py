@@ -28,7 +28,7 @@ from kvproof.spec.place import Place
 from kvproof.spec.scope import Covered, LayerPair
 from kvproof.spec.world import LayerView, first_token_of
 
-RUNS_LIMIT = 2_000_000
+RUNS_LIMIT = 1_000_000
 """Most runs the judge looks at in one case."""
 
 Standing = Literal["required", "cached"]

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 
 from kvproof.spec.place import Place, StorageId
 
-PAIRS_LIMIT = 20_000_000
+PAIRS_LIMIT = 5_000_000
 """Most overlapping pairs one sweep looks at. A plan that needs more gets no verdict."""
 
 

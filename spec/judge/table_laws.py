@@ -6,18 +6,21 @@ Descriptors of one region, and pages of one layer, step evenly, so that the firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import accumulate
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, permutations
 
 from kvproof.spec.cells import page_place
-from kvproof.spec.judge.verdict import Finding
+from kvproof.spec.judge.spans import overlapping
+from kvproof.spec.judge.verdict import Finding, first_of_each_law
 from kvproof.spec.laws.bounds import span_in_storage
 from kvproof.spec.laws.descriptor_ids import distinct, id_in_range, sections_apart
 from kvproof.spec.laws.economy import not_contained
 from kvproof.spec.laws.folding import equal_length, fits, no_stowaway, page_inside
 from kvproof.spec.laws.parity import counts_pair, descriptors_pair
 from kvproof.spec.logic import ceil_div
-from kvproof.spec.place import overlaps
+from kvproof.spec.place import Place, contains, overlaps
 from kvproof.spec.scope import Covered, LayerPair
 from kvproof.spec.tables import SECTIONS, Member, Pairing, Region, Section, Tables, descriptor
 from kvproof.spec.vocabulary import Law
@@ -28,10 +31,7 @@ Found = Iterator[Finding]
 
 def table_findings(covered: Covered, tables: Tables) -> list[Finding]:
     """The first breach of each law."""
-    first: dict[Law, Finding] = {}
-    for finding in _all(covered, tables):
-        first.setdefault(finding.law, finding)
-    return list(first.values())
+    return first_of_each_law(_all(covered, tables))
 
 
 def _all(covered: Covered, tables: Tables) -> Found:
@@ -45,8 +45,9 @@ def _all(covered: Covered, tables: Tables) -> Found:
         for region in regions:
             yield from _region(worker, region)
     yield from _stood_for(covered, tables)
+    shelf = _Shelf(covered)
     for pairing in tables.pairings:
-        yield from _pairing(covered, tables, pairing)
+        yield from _pairing(covered, tables, pairing, shelf)
     yield from _ids(covered, tables)
     yield from _contained(covered, tables)
 
@@ -88,11 +89,18 @@ def _region(worker: WorkerView, region: Region) -> Found:
 
 def _stood_for(covered: Covered, tables: Tables) -> Found:
     """L6 presupposes that some region stands for each layer, an ssm layer's parts one by one."""
-    for pair, side in ((pair, side) for pair in covered.pairs for side in ("source", "target")):
-        view: LayerView = getattr(pair, side)
-        members = {m.part for region in getattr(tables, side) for m in region.members if m.layer == view.layer.name}
-        if None not in members and not members >= set(range(len(view.parts))):
-            yield _finding("folding", f"{view.worker}, {view.layer.name}: no region stands for it")
+    sides = (
+        (tables.source, [pair.source for pair in covered.pairs]),
+        (tables.target, [pair.target for pair in covered.pairs]),
+    )
+    for regions, views in sides:
+        members: dict[str, set[int | None]] = defaultdict(set)
+        for member in (member for region in regions for member in region.members):
+            members[member.layer].add(member.part)
+        for view in views:
+            parts = members[view.layer.name]
+            if None not in parts and not parts >= set(range(len(view.parts))):
+                yield _finding("folding", f"{view.worker}, {view.layer.name}: no region stands for it")
 
 
 def member_offset(view: LayerView, member: Member) -> int:
@@ -105,11 +113,9 @@ def _inside(view: LayerView, member: Member, region: Region, page: int) -> bool:
     """L6 (a): the page, or the part of it that the region stands for, lies in the descriptor."""
     if member.part is None:
         return bool(page_inside(view.page, region, page))
-    part = view.parts[member.part]
-    whole, place = page_place(view.page, page), descriptor(region, page)
-    start = whole.offset + part.start
-    size = part.count * view.page.states_per_page * part.unit_bytes
-    return bool(place.storage == whole.storage and place.offset <= start and start + size <= place.offset + place.bytes)
+    part, whole = view.parts[member.part], page_place(view.page, page)
+    piece = Place(whole.storage, whole.offset + part.start, part.count * view.page.states_per_page * part.unit_bytes)
+    return bool(contains(descriptor(region, page), piece))
 
 
 def _outside_words(view: LayerView, region: Region) -> str:
@@ -119,7 +125,7 @@ def _outside_words(view: LayerView, region: Region) -> str:
     return f"{page} is not inside {region_words(region)}"
 
 
-def _pairing(covered: Covered, tables: Tables, pairing: Pairing) -> Found:
+def _pairing(covered: Covered, tables: Tables, pairing: Pairing, shelf: _Shelf) -> Found:
     """L6 (b), (c), and L8 of the two regions."""
     source, target = tables.source[pairing.source], tables.target[pairing.target]
     words = f"group {pairing.group}: {region_words(source)} is paired with {region_words(target)}"
@@ -130,15 +136,41 @@ def _pairing(covered: Covered, tables: Tables, pairing: Pairing) -> Found:
     kinds = _memory(covered.producer, source), _memory(covered.consumer, target)
     if not descriptors_pair(source.bytes, source.memory, kinds[0], target.bytes, target.memory, kinds[1]):
         yield _finding("parity", words)
-    yield from _riders(covered, pairing, source, target)
+    yield from _riders(shelf.near(pairing.group, target), pairing, source, target)
 
 
-def _riders(covered: Covered, pairing: Pairing, source: Region, target: Region) -> Found:
-    """L6 (b) for every layer of the moved group that has bytes in the target descriptors."""
+class _Shelf:
+    """The layers of each consumer group and storage, by offset: which of them may lie in a region's descriptors."""
+
+    def __init__(self, covered: Covered) -> None:
+        self._pairs: dict[tuple[str, str, int], list[LayerPair]] = defaultdict(list)
+        for pair in covered.pairs:
+            page = pair.target.page
+            self._pairs[pair.target.group.name, page.storage, page.page_stride].append(pair)
+        for pairs in self._pairs.values():
+            pairs.sort(key=lambda pair: pair.target.page.offset)
+
+    def near(self, group: str, region: Region) -> Iterator[LayerPair]:
+        """Those whose pages can share bytes with a descriptor: of the region's stride by offset, of another one all."""
+        for (owner, storage, stride), pairs in self._pairs.items():
+            if (owner, storage) != (group, region.storage):
+                continue
+            if stride != region.stride:
+                yield from pairs
+                continue
+            # A page beside the descriptor's own counts too, hence a stride more on either side.
+            longest = max(pair.target.page.page_bytes for pair in pairs)
+            first = bisect_left(pairs, region.offset - longest - stride, key=lambda pair: pair.target.page.offset)
+            for pair in pairs[first:]:
+                if pair.target.page.offset >= region.offset + region.bytes + stride:
+                    break
+                yield pair
+
+
+def _riders(pairs: Iterable[LayerPair], pairing: Pairing, source: Region, target: Region) -> Found:
+    """L6 (b) for the layers of the moved group that may have bytes in the target descriptors."""
     tables = set()
-    for pair in covered.pairs:
-        if pair.target.group.name != pairing.group:
-            continue
+    for pair in pairs:
         for source_page, target_page in _pages_to_try(pair, pairing, source, target):
             origin, goal = descriptor(source, source_page), descriptor(target, target_page)
             place = page_place(pair.target.page, target_page)
@@ -146,6 +178,12 @@ def _riders(covered: Covered, pairing: Pairing, source: Region, target: Region) 
                 tables.add(pair.source.group.name)
             if not no_stowaway(page_place(pair.source.page, source_page), origin, place, goal):
                 yield _finding("folding", _elsewhere_words(pair, source, target))
+            # Which pages pair with the ones beside this is not for this descriptor to say.
+            for beside in (target_page - 1, target_page + 1):
+                if 0 <= beside < pair.target.page.pages and overlaps(page_place(pair.target.page, beside), goal):
+                    yield _finding(
+                        "folding", f"{_elsewhere_words(pair, source, target)} (page {beside} in page {target_page})"
+                    )
     if len(tables) > 1:
         words = f"group {pairing.group}: {region_words(target)} is filled from blocks of {len(tables)} producer groups"
         yield _finding("folding", words)
@@ -213,25 +251,32 @@ def _sections(worker: WorkerView, regions: tuple[Region, ...]) -> Found:
 
 
 def _contained(covered: Covered, tables: Tables) -> Found:
-    """L11: a region inside another that the same group addresses."""
-    addressed: dict[str, list[int]] = {}
-    for pairing in tables.pairings:
-        addressed.setdefault(pairing.group, []).append(pairing.target)
-    for group, indices in addressed.items():
-        for first in indices:
-            for second in indices:
-                inner, outer = tables.target[first], tables.target[second]
-                if first == second or inner.storage != outer.storage:
-                    continue
-                if inner.bytes == outer.bytes and first < second:
-                    continue  # of two equal regions, one is contained
-                if not not_contained(inner, outer, _page_inside_first(inner, outer)):
-                    yield _finding(
-                        "economy",
-                        f"{covered.consumer.name}.{group}: addresses {region_words(inner)}, "
-                        f"contained in {region_words(outer)}",
-                    )
-                    return
+    """L11: a region inside another that the same group addresses. Of two equal regions, one is contained."""
+    addressed: dict[tuple[str, str], list[Region]] = defaultdict(list)
+    for group, index in dict.fromkeys((pairing.group, pairing.target) for pairing in tables.pairings):
+        region = tables.target[index]
+        addressed[group, region.storage].append(region)
+    for (group, _), regions in addressed.items():
+        for inner, outer in _candidates(regions):
+            if not not_contained(inner, outer, _page_inside_first(inner, outer)):
+                words = f"addresses {region_words(inner)}, contained in {region_words(outer)}"
+                yield _finding("economy", f"{covered.consumer.name}.{group}: {words}")
+                return
+
+
+def _candidates(regions: list[Region]) -> Iterator[tuple[Region, Region]]:
+    """Pairs of different regions of one storage, one of which may contain the other.
+
+    Of equal strides only those that overlap at page 0, of unequal ones all.
+    """
+    by_stride: dict[int, list[Region]] = defaultdict(list)
+    for region in regions:
+        by_stride[region.stride].append(region)
+    for alike in by_stride.values():
+        places = [descriptor(region, 0) for region in alike]
+        yield from ((alike[i], alike[j]) for i, j in overlapping(places, places) if i != j)
+    for first, second in permutations(by_stride.values(), 2):
+        yield from ((inner, outer) for inner in first for outer in second)
 
 
 def _page_inside_first(inner: Region, outer: Region) -> int:

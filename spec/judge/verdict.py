@@ -15,9 +15,6 @@ Subject = Literal["plan", "tables"]
 
 LAWS: tuple[Law, ...] = get_args(Law)
 
-CORRUPTING: frozenset[Law] = frozenset({"coverage", "alignment", "confinement", "bounds", "single-writer"})
-"""Laws of a plan whose breach shows a wrong byte. Zeroing is one too where a zero hits what it must not."""
-
 
 class Witness(msgspec.Struct, frozen=True, omit_defaults=True):
     """A byte that shows the breach, and the run of ``bytes`` it begins. Tokens are a half-open range."""
@@ -78,3 +75,11 @@ def verdict_of(findings: Iterable[Finding]) -> Verdict:
         elif verdict == "lawful":
             verdict = "wasteful"
     return verdict
+
+
+def first_of_each_law(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding a law is enough for a reader."""
+    first: dict[Law, Finding] = {}
+    for finding in findings:
+        first.setdefault(finding.law, finding)
+    return list(first.values())

@@ -2,13 +2,14 @@
 """The judge's sweeps against brute force by the kernels: on right plans, spoilt ones and those of faulty rules."""
 
 from collections import Counter
+from itertools import combinations
 
 import pytest
 from hypothesis import assume, given
 from random_worlds import covered, examples, worlds, worlds_and_source
 
 from kvproof.fuzzing.differ import plan_differences, table_differences
-from kvproof.fuzzing.enumerate import enumerate_plan, moved_twice
+from kvproof.fuzzing.enumerate import World, enumerate_plan
 from kvproof.fuzzing.enumerate_tables import enumerate_tables
 from kvproof.fuzzing.model import TINY
 from kvproof.fuzzing.mutate import mutate
@@ -23,6 +24,9 @@ from kvproof.spec.judge.judge import judge
 from kvproof.spec.judge.plan_laws import judge_spans
 from kvproof.spec.judge.table_laws import table_findings
 from kvproof.spec.judge.verdict import LAWS
+from kvproof.spec.laws.economy import not_moved_twice
+from kvproof.spec.plan import Plan
+from kvproof.spec.scope import Covered
 from kvproof.spec.vocabulary import Case
 
 
@@ -113,6 +117,18 @@ def test_memory_ends_wrong_where_the_judge_says() -> None:
     assert {"drop copy", "shift source", "shift target", "swap sources", "two sources", "zero received"} <= {
         name for name, count in seen.items() if count
     }
+
+
+def moved_twice(covered: Covered, plan: Plan) -> bool:
+    """L11 the other way: some useful byte is moved twice, by the kernel for two copies."""
+    world = World(covered, plan)
+    for group in covered.consumer.worker.groups:
+        for extent in world.useful(group):
+            for byte in range(extent.offset, extent.offset + extent.bytes):
+                pairs = combinations(plan.copies, 2)
+                if not all(not_moved_twice(first, second, extent.storage, byte) for first, second in pairs):
+                    return True
+    return False
 
 
 def test_bytes_moved_twice_are_waste() -> None:

@@ -10,7 +10,7 @@ from small_cases import padded_tail, reverse_geometry
 from transfers import bases, program
 
 from kvproof.gpu_impl.errors import ProgramInvalid, Unsupported
-from kvproof.gpu_impl.validate import check_program
+from kvproof.gpu_impl.validate import check_program, index_ids
 from kvproof.spec.descriptors import DescriptorFile
 from kvproof.spec.plan import ZeroRun
 
@@ -132,3 +132,9 @@ def test_zeroes_lie_in_the_consumer() -> None:
     ]:
         with pytest.raises(ProgramInvalid, match=words):
             check_program(CASE, replace(made, zeroes=(run,)))
+
+
+def test_ids_have_32_bits() -> None:
+    assert index_ids([0, 2**31 - 1], 2**31, "ids").tolist() == [0, 2**31 - 1]
+    with pytest.raises(ProgramInvalid, match="ids: 2147483649 descriptors; 32 bits do not number them"):
+        index_ids([0], 2**31 + 1, "ids")

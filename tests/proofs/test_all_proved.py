@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kvproof.proofs import budgets, registry
-from kvproof.proofs.run import Result, obligations, prove
+from kvproof.proofs.run import Result, prove
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def results() -> dict[str, Result]:
 
 
 def test_all_are_proved(results: dict[str, Result]) -> None:
-    assert list(results) == [obligation.id for obligation in obligations()]
+    assert list(results) == [claim.id for claim in registry.claims()]
     assert {id: (r.verdict, r.reason) for id, r in results.items() if r.verdict != "proved"} == {}
 
 
@@ -56,8 +56,9 @@ def test_counterexamples_are_said_in_words(results: dict[str, Result]) -> None:
 def test_the_run_needs_no_solver_to_list_what_there_is() -> None:
     program = (
         "import sys; sys.modules.update(z3=None, cvc5=None)\n"
-        "from kvproof.proofs.run import MissingExtra, obligations, prove\n"
-        "assert len(obligations()) > 80\n"
+        "from kvproof.proofs.registry import claims\n"
+        "from kvproof.proofs.run import MissingExtra, prove\n"
+        "assert len(claims()) > 80\n"
         "try:\n    prove()\nexcept MissingExtra as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proofs are not hollow: a law emptied, or a closed form bent, is noticed by a named obligation."""
+"""The proofs are not hollow: a law emptied, or a closed form bent, is noticed by a named claim."""
 
 import pytest
 from proof_mutants import Mutant, killers, mutants
@@ -120,7 +120,7 @@ KILLED_BY = {
 
 
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.name)
-def test_a_named_obligation_kills_the_mutant(mutant: Mutant) -> None:
+def test_a_named_claim_kills_the_mutant(mutant: Mutant) -> None:
     named = KILLED_BY[mutant.name]
     assert list(killers(mutant, [named])) == [named]
 

@@ -12,7 +12,7 @@ from kvproof.proofs import budgets, engines, registry, run
 from kvproof.proofs.claim import Claim, Instance, Lemma, Refutation, Theorem
 from kvproof.proofs.engines.answer import Answer, Question, Status
 from kvproof.proofs.lemmas.products import order
-from kvproof.proofs.run import MissingExtra, Result, UnknownEngine, UnknownObligation
+from kvproof.proofs.run import MissingExtra, Result, UnknownClaim, UnknownEngine
 from kvproof.proofs.source import Numbers, Source
 from kvproof.proofs.verdict import WORST_FIRST, worst
 from kvproof.spec.logic import Bool, Int, floor_div
@@ -296,7 +296,7 @@ def test_all_variants_must_be_proved() -> None:
 
 
 def test_unknown_names_are_told_before_anything_runs() -> None:
-    with pytest.raises(UnknownObligation, match="P99"):
+    with pytest.raises(UnknownClaim, match="P99"):
         run.prove(["P01", "P99"])
     with pytest.raises(UnknownEngine, match="yices"):
         run.prove(["P01"], ["yices"])
@@ -304,7 +304,7 @@ def test_unknown_names_are_told_before_anything_runs() -> None:
         run.prove(["P01"], [])
 
 
-def test_obligations_are_chosen_by_id_or_name() -> None:
+def test_claims_are_chosen_by_id_or_name() -> None:
     chosen = [*run.prove(["suffix_selection", "p06"], ["z3"])]
     assert [result.id for result in chosen] == ["P06", "R02"]
 
@@ -330,7 +330,7 @@ def test_results_do_not_depend_on_what_ran_before() -> None:
     assert [result for result in run.prove(["P15", "R01", "R02"]) if result.id == "R02"] == alone
 
 
-def test_the_registry_notices_a_lost_obligation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_registry_notices_a_lost_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.claims.cache_clear()
     monkeypatch.setattr(registry, "COUNT", registry.COUNT + 1)
     with pytest.raises(run.Incomplete):

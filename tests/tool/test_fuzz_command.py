@@ -7,6 +7,7 @@ from commands import kvproof
 from kvproof.fuzzing import run as fuzzing
 from kvproof.fuzzing.differ import Disagreement
 from kvproof.reference.faults.registry import FAULTS
+from kvproof.spec.judge.verdict import Judgement
 
 
 def test_no_disagreement_in_a_second(tmp_path: Path) -> None:
@@ -19,7 +20,7 @@ def test_no_disagreement_in_a_second(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_fault_is_found_and_its_case_reproduces(tmp_path: Path, fault: str) -> None:
-    ran = kvproof("fuzz", "--seconds", "10", "--seed", "1", "--fault", fault, "--out", tmp_path, "--json")
+    ran = kvproof("fuzz", "--seconds", "120", "--seed", "1", "--fault", fault, "--out", tmp_path, "--json")
     assert ran.status == 1
     [finding] = ran.data["findings"]
     assert finding["laws"]
@@ -39,7 +40,7 @@ def test_disagreement_is_exit_5_and_leaves_a_case(tmp_path: Path, monkeypatch: p
 
 
 def test_nothing_found_with_a_fault_is_exit_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzzing, "judgement_of", lambda *_: None)
+    monkeypatch.setattr(fuzzing, "judge_fault", lambda *_: Judgement("refused"))
     ran = kvproof("fuzz", "--seconds", "0.2", "--fault", "fold-by-base")
     assert ran.status == 3
     assert "no case on which fold-by-base goes wrong" in ran.out

@@ -81,7 +81,7 @@ def test_interrupt_is_exit_130() -> None:
     assert process.stdout is not None
     assert process.stdout.readline().startswith(b"ok")
     process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=30)
+    _, words = process.communicate(timeout=120)
     assert (process.returncode, words) == (130, b"kvproof: interrupted\n")
 
 

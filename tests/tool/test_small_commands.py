@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import re
 import subprocess
 import sys
 
 import pytest
-from commands import kvproof
+from commands import PADDED_TAIL, REGRESSIONS, kvproof
 
 import kvproof as api
 from kvproof.exits import Exit, exit_of, worst
 from kvproof.reference.faults.registry import FAULTS
+
+JUDGEMENT = ("`reason`", "`words`", "`findings`", "`ratios`", "`corrupt`, `contested`", "`not_applicable`")
+"""Rows of docs/json.md."""
 
 
 def test_faults_are_listed() -> None:
@@ -46,6 +50,32 @@ def test_help_is_plain_and_names_every_command() -> None:
     for name in ("prove", "check", "plan", "judge", "transfer", "explain", "fuzz", "faults", "schema"):
         assert f"  {name}: " in ran.out
         assert kvproof(name, "--help").status == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("prove", ["--only", "P01"]),
+        ("check", [PADDED_TAIL]),
+        ("transfer", [REGRESSIONS / "refused-layer-absent.toml"]),
+        ("judge", [PADDED_TAIL, "-"]),
+        ("explain", [PADDED_TAIL]),
+        ("fuzz", ["--seconds", "0.01"]),
+        ("faults", []),
+        ("--version", []),
+    ],
+)
+def test_the_keys_of_each_answer_are_documented(name: str, arguments: list[object]) -> None:
+    plan = kvproof("plan", PADDED_TAIL).out.encode()
+    page = (REGRESSIONS.parent.parent / "docs" / "json.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip(): line.split("|")[2] for line in page.splitlines() if line.startswith("| `")}
+    written = set(re.findall(r"`(\w+)`", rows[f"`{name}`"]))
+    common = {"format", "command", "verdict", "exit", "laws"}
+    if name in ("judge", "explain"):
+        written |= {key.strip("`") for row in JUDGEMENT for key in row.split(", ")}
+        assert set(JUDGEMENT) <= set(rows)
+    answer = kvproof(name, *arguments, "--json", stdin=plan).data
+    assert set(answer) - common == written - common
 
 
 def test_of_several_statuses_the_worst_wins() -> None:

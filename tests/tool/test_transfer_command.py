@@ -55,14 +55,14 @@ def test_words_of_what_lies_in_memory() -> None:
 def test_memory_that_is_not_as_predicted_is_a_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     import msgspec
 
-    from kvproof.commands import transfer
+    from kvproof import moving
 
-    lawful = transfer.judge
+    lawful = moving.judge
 
     def sees_too_much(*arguments: Any) -> Any:
         return msgspec.structs.replace(lawful(*arguments), corrupt=(Place("D0/host", 1920, 64),))
 
-    monkeypatch.setattr(transfer, "judge", sees_too_much)
+    monkeypatch.setattr(moving, "judge", sees_too_much)
     ran = kvproof("transfer", PADDED_TAIL)
     assert ran.status == 70
     assert "are right in memory, but the judge predicts them wrong" in ran.out

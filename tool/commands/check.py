@@ -18,6 +18,7 @@ from kvproof.output import Output
 from kvproof.reference.faults.registry import Fault
 from kvproof.sources import Source, case_sources, fault_named, read_case
 from kvproof.spec.scope import assess
+from kvproof.spec.vocabulary import Case
 from kvproof.words import (
     NOT_PROVEN_BY_CHECK,
     headline,
@@ -27,7 +28,6 @@ from kvproof.words import (
     plural,
     summary,
     tally,
-    title_of,
     witness_words,
 )
 
@@ -64,16 +64,14 @@ def command(*cases: CaseFiles, fault: FaultName = None, json: Json = False, juni
     _conclude(out, entries, rule)
     write_junit(junit, "check", [entry.junit for entry in entries])
     out.answer(
+        "check",
+        status,
         {
-            "format": 1,
-            "command": "check",
-            "verdict": WORDS[status],
-            "exit": int(status),
             "laws": sorted({law for entry in entries for law in entry.data["laws"]}),
             "fault": fault,
             "cases": [entry.data for entry in entries],
             "not_proven": list(NOT_PROVEN_BY_CHECK),
-        }
+        },
     )
     return status
 
@@ -101,9 +99,8 @@ def _entry(source: Source, rule: Fault | None) -> Entry:
         report = TestCase(source.name, "error", failure.words)
         return Entry(source, failure.status, (), {**data, "error": failure.words}, report, "bad-input")
     if rule is not None:
-        scope = assess(case)
-        run = run_fault(case, scope, rule)
-        return _fault_entry(source, title_of(case), case.name, run, monotonic() - started)
+        run = run_fault(case, assess(case), rule)
+        return _fault_entry(source, case, run, monotonic() - started)
     return _case_entry(source, check_case(case), monotonic() - started)
 
 
@@ -159,8 +156,8 @@ def _fault_lines(checked: Checked) -> Iterator[tuple[str, str | None]]:
                 yield f"        {run.fault}: {text}", None
 
 
-def _fault_entry(source: Source, title: str, name: str, run: FaultRun, seconds: float) -> Entry:
-    judgement = run.judgement
+def _fault_entry(source: Source, case: Case, run: FaultRun, seconds: float) -> Entry:
+    judgement, name = run.judgement, case.name
     lines: list[tuple[str, str | None]] = []
     if judgement is None:
         status, verdict = Exit.UNKNOWN, "unknown"
@@ -180,7 +177,7 @@ def _fault_entry(source: Source, title: str, name: str, run: FaultRun, seconds: 
             lines += [(f"    {text}", None) for text in other_findings(judgement)]
         lines += [(f"    {problem.words}", "doubt") for problem in run.problems]
     data = {
-        "file": source.name, "case": name, "title": title, "outcome": WORDS[status], "exit": int(status),
+        "file": source.name, "case": name, "title": case.title, "outcome": WORDS[status], "exit": int(status),
         **_run_data(run),
     }  # fmt: skip
     report = TestCase(name, outcome_of(status), words, "\n".join(text for text, _ in lines), seconds)

@@ -47,10 +47,9 @@ def command(case: CaseFile, /, *, json: Json = False) -> int:
     _print(out, loaded, judgement, maps, derived)
     status = Exit.UNKNOWN if judgement.verdict == "not-covered" else Exit.OK
     out.answer(
+        "explain",
+        status,
         {
-            "format": 1,
-            "command": "explain",
-            "exit": int(status),
             "case": loaded.name,
             "title": loaded.title,
             "tokens": loaded.request.tokens if loaded.request is not None else None,
@@ -58,7 +57,7 @@ def command(case: CaseFile, /, *, json: Json = False) -> int:
             "maps": [msgspec.to_builtins(page_map) for page_map in maps],
             "regions": _regions_data(derived),
             "ids": _ids(loaded, derived),
-        }
+        },
     )
     return status
 

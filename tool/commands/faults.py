@@ -25,7 +25,7 @@ def command(*, json: Json = False) -> int:
         for line in details(fault):
             out.line(f"    {line}")
     rows = [data(fault) for fault in FAULTS.values()]
-    out.answer({"format": 1, "command": "faults", "verdict": "passed", "exit": 0, "laws": [], "faults": rows})
+    out.answer("faults", Exit.OK, {"faults": rows})
     return Exit.OK
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from kvproof.exits import WORDS, Exit, worst
+from kvproof.exits import Exit, worst
 from kvproof.failure import Failure
 from kvproof.options import FaultName, Json, OutputPath
 from kvproof.output import Output
@@ -55,11 +55,9 @@ def command(
     status = _status(report)
     _show(output, report, status)
     output.answer(
+        "fuzz",
+        status,
         {
-            "format": 1,
-            "command": "fuzz",
-            "verdict": WORDS[status],
-            "exit": int(status),
             "laws": sorted({law for finding in report.findings for law in finding.laws}),
             "seed": report.seed,
             "fault": report.fault,
@@ -71,7 +69,7 @@ def command(
             "findings": [_data(finding) for finding in report.findings],
             "left_out": _left_out(report),
             "not_proven": [NOT_PROVEN],
-        }
+        },
     )
     return status
 

@@ -63,16 +63,15 @@ def command(
     details = "\n".join(text for text, _ in lines)
     write_junit(junit, "judge", [TestCase(loaded.name, outcome_of(status), headline(judgement), details)])
     out.answer(
+        "judge",
+        status,
         {
-            "format": 1,
-            "command": "judge",
-            "exit": int(status),
             "case": loaded.name,
             "plan": source.name,
             "strict": strict,
             **judgement_data(judgement),
             "not_proven": list(NOT_PROVEN_BY_JUDGE),
-        }
+        },
     )
     return status
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from kvproof.exits import PROOF_EXITS, WORDS, Exit, worst
+from kvproof.exits import PROOF_EXITS, Exit, worst
 from kvproof.failure import Failure
 from kvproof.junit import TestCase, outcome_of, write_junit
 from kvproof.options import Json, Junit, OutputPath
@@ -69,23 +69,21 @@ def command(
     _conclude(out, shown, names, status)
     write_junit(junit, "prove", reports)
     out.answer(
+        "prove",
+        status,
         {
-            "format": 1,
-            "command": "prove",
-            "verdict": WORDS[status],
-            "exit": int(status),
             "laws": sorted({result.law for result in shown if result.law and result.verdict != "proved"}),
             "engines": names,
             "seed": seed,
             "obligations": [_data(result) for result in shown],
             "assumed": list(ASSUMED),
-        }
+        },
     )
     return status
 
 
 def _run(only: tuple[str, ...] | None, engines: list[str], smt2: Path | None, seed: int) -> Iterable[Result]:
-    from kvproof.proofs.run import MissingExtra, UnknownEngine, UnknownObligation, prove
+    from kvproof.proofs.run import MissingExtra, UnknownClaim, UnknownEngine, prove
 
     try:
         return prove(only, engines, smt2, seed)
@@ -93,7 +91,7 @@ def _run(only: tuple[str, ...] | None, engines: list[str], smt2: Path | None, se
         raise Failure(str(error)) from None
     except UnknownEngine as error:
         raise Failure(f"--engine: {error}") from None
-    except UnknownObligation as error:
+    except UnknownClaim as error:
         raise Failure(f"--only: {error}") from None
 
 
@@ -138,10 +136,10 @@ def _data(result: Result) -> dict[str, Any]:
         "engines": {name: {"answer": answer.answer, "units": answer.units} for name, answer in result.engines.items()},
         "reason": result.reason or None,
         "words": result.words or None,
-        "witness": {name: str(value) if abs_big(value) else value for name, value in result.counterexample.items()},
+        "witness": {name: str(value) if is_wide(value) else value for name, value in result.counterexample.items()},
     }
 
 
-def abs_big(value: Any) -> bool:
+def is_wide(value: Any) -> bool:
     """An integer that JSON readers may not hold exactly."""
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**53

@@ -4,59 +4,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
 
-from kvproof.arrival import corruption_words, differences, prediction, unzeroed_words
-from kvproof.exits import WORDS, Exit, worst
+from kvproof.arrival import corruption_words, unzeroed_words
+from kvproof.exits import Exit, worst
 from kvproof.failure import Failure
+from kvproof.moving import DeviceChoice, Mover, Prepared, prepare
 from kvproof.options import CaseFiles, FaultName, Json
 from kvproof.output import Output
-from kvproof.reference.derive import Derived, derive
-from kvproof.reference.export import descriptor_file, synthetic_bases
 from kvproof.reference.faults.registry import Fault
-from kvproof.reference.rules import Refusal
 from kvproof.sources import Source, case_sources, fault_named, read_case
-from kvproof.spec.descriptors import DescriptorFile
-from kvproof.spec.judge.judge import judge
-from kvproof.spec.judge.plan_laws import owed_spans, required_spans
 from kvproof.spec.judge.spans import BudgetExceeded
 from kvproof.spec.judge.verdict import Judgement
-from kvproof.spec.place import Place
-from kvproof.spec.plan import Plan
 from kvproof.spec.scope import Covered, assess
 from kvproof.spec.vocabulary import Case
-from kvproof.words import judgement_data, plural
+from kvproof.words import judgement_data, plural, tally
 
-DeviceChoice = Literal["auto", "cpu", "cuda"]
+if TYPE_CHECKING:
+    from kvproof.gpu_impl.transfer import Report
+
 Device = Annotated[DeviceChoice, Parameter(help="cuda: VRAM storages in GPU memory; auto: if there is a GPU.")]
 Deadline = Annotated[float, Parameter(help="Seconds that one transfer may take.")]
 LimitBytes = Annotated[int, Parameter(help="Most bytes that the storages of a case may hold.")]
 
-SEEDS = 3
-"""Patterns to try before a difference between memory and judge counts: bytes may be equal by chance."""
-
 WORDS_SHOWN = 8
+
+NUMBERS = (
+    "transfers", "descriptors", "moved_bytes", "zeroed_bytes", "untouched_bytes", "verified_bytes",
+    "mismatching_bytes", "corrupt_bytes", "unzeroed_bytes",
+)  # fmt: skip
+"""Fields of a report that are printed in JSON, too."""
 
 NOT_PROVEN = (
     "Shown for these geometries on this machine and this NIXL. What is compared: every byte of every storage of both",
     "sides. What is not tried: several requests at once, failures during a read, other transports.",
 )
-
-
-class Prepared(msgspec.Struct, frozen=True):
-    """A case that can be moved: the lists to run, and the other route's view of what they should do."""
-
-    case: Case
-    covered: Covered
-    program: DescriptorFile
-    expected: Plan
-    judgement: Judgement
-    required: tuple[tuple[Place, Place], ...]
-    owed: tuple[Place, ...]
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -89,69 +74,27 @@ def command(
     if limit_bytes < 1:
         raise Failure(f"--limit-bytes: {limit_bytes} is below 1")
     entries = []
-    moved = 0
     with Mover(device, deadline, limit_bytes) as mover:
         for source in case_sources(cases):
             entry = _entry(source, rule, mover)
             entries.append(entry)
-            moved += entry.data.get("verified_bytes") or 0
             if "error" in entry.data:
                 out.note(f"{source.name}: {entry.data['error']}")
             for text, style in entry.lines:
                 out.line(text, style)
     status = worst(entry.status for entry in entries)
-    _conclude(out, entries, moved, rule)
+    _conclude(out, entries, rule)
     out.answer(
+        "transfer",
+        status,
         {
-            "format": 1,
-            "command": "transfer",
-            "verdict": WORDS[status],
-            "exit": int(status),
             "laws": sorted({law for entry in entries for law in entry.data["laws"]}),
             "fault": fault,
             "cases": [entry.data for entry in entries],
             "not_proven": list(NOT_PROVEN),
-        }
+        },
     )
     return status
-
-
-class Mover:
-    """Runs one transfer after another on one pair of processes."""
-
-    def __init__(self, device: DeviceChoice, deadline: float, limit_bytes: int) -> None:
-        self._jobs: list[Any] = []
-        self._options: dict[str, Any] = {
-            "device": device, "deadline_seconds": deadline, "byte_limit": limit_bytes,
-        }  # fmt: skip
-        self._outcomes: Any = None
-
-    def __enter__(self) -> Mover:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._outcomes is not None:
-            self._outcomes.close()
-
-    def move(self, prepared: Prepared, seed: int) -> Any:
-        """The report of one transfer, or the TransferError that kept it from being one."""
-        from kvproof.gpu_impl.errors import DeviceMissing, MissingExtra
-        from kvproof.gpu_impl.transfer import Job, run_many
-
-        job = Job(prepared.case, prepared.program, prepared.expected, prepared.required, prepared.owed, seed)
-        self._jobs.append(job)
-        if self._outcomes is None:
-            self._outcomes = run_many(self._waiting(), **self._options)
-        try:
-            return next(self._outcomes)
-        except MissingExtra as error:
-            raise Failure(f"{error}: pip install 'kvproof[transfer]'") from None
-        except DeviceMissing as error:
-            raise Failure(f"--device: {error}") from None
-
-    def _waiting(self) -> Iterator[Any]:
-        while self._jobs:
-            yield self._jobs.pop()
 
 
 def _entry(source: Source, rule: Fault | None, mover: Mover) -> Entry:
@@ -160,45 +103,12 @@ def _entry(source: Source, rule: Fault | None, mover: Mover) -> Entry:
     except Failure as failure:
         return _unusable(source, None, failure.status, "bad-input", failure.words)
     try:
-        prepared = _prepare(case, rule)
+        prepared = prepare(case, rule)
     except BudgetExceeded as error:
         return _unusable(source, case, Exit.UNKNOWN, "unknown", f"unknown: {error}")
-    if isinstance(prepared, Judgement):
+    if not isinstance(prepared, Prepared):
         return _skipped(source, case, prepared, rule)
-    if prepared is None:
-        return _skipped(source, case, None, rule)
     return _moved(source, prepared, rule, mover)
-
-
-def _prepare(case: Case, rule: Fault | None) -> Prepared | Judgement | None:
-    """What to run; or the judgement on a pair that has nothing to run; or None where there is no request."""
-    scope = assess(case)
-    if not isinstance(scope, Covered):
-        return judge(scope)
-    if case.request is None:
-        return None
-    try:
-        derived = derive(case) if rule is None else derive(case, rule.rules)
-    except Refusal as refusal:
-        return Judgement("refused", reason=refusal.reason)
-    return Prepared(
-        case,
-        scope,
-        _program(case, derived, rule),
-        derived.plan,
-        judge(scope, derived.plan, derived.tables),
-        tuple(required_spans(scope)),
-        tuple(owed_spans(scope)),
-    )
-
-
-def _program(case: Case, derived: Derived, rule: Fault | None) -> DescriptorFile:
-    """The lists that NIXL gets: gpu_impl's own, or the faulty rule's."""
-    if rule is not None:
-        return descriptor_file(case, derived, synthetic_bases(case))
-    from kvproof.gpu_impl import tables
-
-    return tables.descriptor_file(case, synthetic_bases(case))
 
 
 def _skipped(source: Source, case: Case, judgement: Judgement | None, rule: Fault | None) -> Entry:
@@ -207,8 +117,10 @@ def _skipped(source: Source, case: Case, judgement: Judgement | None, rule: Faul
         verdict, reason, status = "no-request", "the case has no [request]", Exit.OK
     else:
         verdict, reason = judgement.verdict, judgement.reason or ""
-        by_rule = rule is not None and isinstance(assess(case), Covered)
-        expected = case.expect.faults.get(rule.name) if by_rule and rule is not None else case.expect.verdict
+        if rule is not None and isinstance(assess(case), Covered):  # the rule alone refuses it
+            expected: object = case.expect.faults.get(rule.name)
+        else:
+            expected = case.expect.verdict
         unexpected = Exit.UNKNOWN if verdict == "not-covered" else Exit.BROKEN
         status = Exit.OK if expected == verdict else unexpected
     text = f"skip  {case.name}: {verdict}: {reason}"
@@ -229,26 +141,15 @@ def _unusable(source: Source, case: Case | None, status: Exit, verdict: str, wor
 
 def _moved(source: Source, prepared: Prepared, rule: Fault | None, mover: Mover) -> Entry:
     from kvproof.gpu_impl.errors import TransferError, TransferTooLarge
-    from kvproof.gpu_impl.transfer import SPAN_LIMIT
 
-    case = prepared.case
-    predicted = prediction(prepared.judgement, prepared.owed, prepared.expected.zeroes)
-    found: list[Place] = []
-    report: Any = None
-    wrong: list[str] = []
-    for seed in range(SEEDS):
-        again = mover.move(prepared, seed)
-        if isinstance(again, TransferTooLarge):
-            return _unusable(source, case, Exit.USAGE, "too-large", f"{again} (--limit-bytes raises it)")
-        if isinstance(again, TransferError):
-            status, outcome = _failure_of(again, rule)
-            return _unusable(source, case, status, outcome, str(again))
-        report = report or again
-        found += [span.place for span in again.corrupt]
-        wrong = list(differences(predicted, again, found, SPAN_LIMIT))
-        if not wrong:
-            break
-    return _told(source, prepared, rule, report, wrong)
+    outcome = mover.move(prepared)
+    if isinstance(outcome, TransferTooLarge):
+        words = f"{outcome} (--limit-bytes raises it)"
+        return _unusable(source, prepared.case, Exit.USAGE, "too-large", words)
+    if isinstance(outcome, TransferError):
+        status, verdict = _failure_of(outcome, rule)
+        return _unusable(source, prepared.case, status, verdict, str(outcome))
+    return _told(source, prepared, rule, *outcome)
 
 
 def _failure_of(error: Exception, rule: Fault | None) -> tuple[Exit, str]:
@@ -263,7 +164,7 @@ def _failure_of(error: Exception, rule: Fault | None) -> tuple[Exit, str]:
     return Exit.FAULT, "fault"
 
 
-def _told(source: Source, prepared: Prepared, rule: Fault | None, report: Any, wrong: list[str]) -> Entry:
+def _told(source: Source, prepared: Prepared, rule: Fault | None, report: Report, wrong: list[str]) -> Entry:
     case, judgement = prepared.case, prepared.judgement
     told = corruption_words(prepared.covered, report.corrupt)
     told += unzeroed_words(prepared.covered, report.unzeroed)
@@ -309,21 +210,13 @@ def _told(source: Source, prepared: Prepared, rule: Fault | None, report: Any, w
     return Entry(status, outcome, tuple(lines), data)
 
 
-NUMBERS = (
-    "transfers", "descriptors", "moved_bytes", "zeroed_bytes", "untouched_bytes", "verified_bytes",
-    "mismatching_bytes", "corrupt_bytes", "unzeroed_bytes",
-)  # fmt: skip
-
-
-def _conclude(out: Output, entries: list[Entry], verified: int, rule: Fault | None) -> None:
+def _conclude(out: Output, entries: list[Entry], rule: Fault | None) -> None:
     out.line()
-    counts: dict[str, int] = {}
-    for entry in entries:
-        counts[entry.outcome] = counts.get(entry.outcome, 0) + 1
-    tally = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     good = all(entry.status == Exit.OK for entry in entries)
     under = f" under {rule.name} ({rule.title})" if rule is not None else ""
-    text = f"{plural(len(entries), 'case')}{under}: {tally}; {verified:,} bytes compared"
+    outcomes = tally(entry.outcome for entry in entries)
+    verified = sum(entry.data.get("verified_bytes", 0) for entry in entries)
+    text = f"{plural(len(entries), 'case')}{under}: {outcomes}; {verified:,} bytes compared"
     out.line(text, "good" if good else "bad")
     for line in NOT_PROVEN:
         out.line(line, "dim")

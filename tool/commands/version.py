@@ -15,5 +15,5 @@ def command(*, json: Json = False) -> int:
     found = versions()
     for name, version in found.items():
         out.line(f"{name} {version}")
-    out.answer({"format": 1, "command": "version", "verdict": "passed", "exit": 0, "laws": [], "versions": found})
+    out.answer("version", Exit.OK, {"versions": found})
     return Exit.OK

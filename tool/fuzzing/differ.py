@@ -172,9 +172,14 @@ def _spoilt(case: Case, covered: Covered, derived: Derived) -> Iterator[tuple[st
     """The same few spoilt plans for a case each time, and those of the faulty rules."""
     for number in range(MUTANTS):
         yield mutate(RandomSource(f"{case.name}/{number}"), covered, derived.plan)
+    yield from ((name, faulty.plan) for name, faulty in _by_faults(case))
+
+
+def _by_faults(case: Case) -> Iterator[tuple[str, Derived]]:
+    """What each faulty rule builds, where it does not refuse."""
     for fault in FAULTS.values():
         try:
-            yield fault.name, derive(case, fault.rules).plan
+            yield fault.name, derive(case, fault.rules)
         except Refusal:
             continue
 
@@ -199,11 +204,7 @@ def _spoilt_tables(case: Case, derived: Derived) -> Iterator[tuple[str, Tables]]
     """The same few spoilt tables for a case each time, and those of the faulty rules."""
     for number in range(MUTANTS):
         yield mutate_tables(RandomSource(f"{case.name}/{number}"), derived.tables)
-    for fault in FAULTS.values():
-        try:
-            yield fault.name, derive(case, fault.rules).tables
-        except Refusal:
-            continue
+    yield from ((name, faulty.tables) for name, faulty in _by_faults(case))
 
 
 def table_differences(covered: Covered, tables: Tables) -> Iterator[str]:

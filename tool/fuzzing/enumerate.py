@@ -29,7 +29,7 @@ from kvproof.spec.laws.alignment import aligned, untouched
 from kvproof.spec.laws.bounds import span_in_storage
 from kvproof.spec.laws.confinement import byte_confined, page_extent, row_extent, row_place
 from kvproof.spec.laws.coverage import byte_covered
-from kvproof.spec.laws.economy import byte_useful, not_moved_twice
+from kvproof.spec.laws.economy import byte_useful
 from kvproof.spec.laws.single_writer import not_also_zeroed, same_value
 from kvproof.spec.laws.zeroing import byte_zeroed, page_owed, zero_spares
 from kvproof.spec.place import Place
@@ -267,15 +267,3 @@ def _ratios(world: World) -> Iterator[tuple[str, tuple[int, int]]]:
                     seen.add((copy.target.storage, copy.target.offset + index))
         if moved:
             yield f"{world.covered.consumer.name}.{group.name}", (moved, len(seen))
-
-
-def moved_twice(covered: Covered, plan: Plan) -> bool:
-    """L11 the other way: some useful byte is moved twice, by the kernel for two copies."""
-    world = World(covered, plan)
-    for group in covered.consumer.worker.groups:
-        for extent in world.useful(group):
-            for byte in range(extent.offset, extent.offset + extent.bytes):
-                pairs = combinations(plan.copies, 2)
-                if not all(not_moved_twice(first, second, extent.storage, byte) for first, second in pairs):
-                    return True
-    return False

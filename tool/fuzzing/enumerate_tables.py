@@ -118,6 +118,9 @@ def _pairing(covered: Covered, tables: Tables, pairing: Pairing) -> Iterator[Law
                 riders.add(pair.source.group.name)
             if not no_stowaway(page_place(pair.source.page, source_page), origin, place, goal):
                 yield "folding"
+            others = (page for page in range(pair.target.page.pages) if page != target_page)
+            if any(overlaps(page_place(pair.target.page, page), goal) for page in others):
+                yield "folding"
         if len(riders) > 1:  # then one of them has its tokens in another block
             yield "folding"
 

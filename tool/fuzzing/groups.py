@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from kvproof.fuzzing.model import ModelLayer, Size
 from kvproof.fuzzing.source import Source
 from kvproof.spec.vocabulary import TOKEN_KINDS, Group
@@ -51,7 +53,7 @@ def draw_groups(
         replace(
             group,
             pool=used.index(group.pool),
-            group=rename(group.group, f"g{number}", f"pool{used.index(group.pool)}"),
+            group=msgspec.structs.replace(group.group, name=f"g{number}", pool=f"pool{used.index(group.pool)}"),
         )
         for number, group in enumerate(source.shuffled(groups))
     )
@@ -76,16 +78,3 @@ def draw_group(source: Source, size: Size, model: tuple[ModelLayer, ...], layers
         retained_tokens=retained or 0,
     )
     return Grouped(tuple(layers), pool, group)
-
-
-def rename(group: Group, name: str, pool: str) -> Group:
-    """The group by another name, in another pool."""
-    return Group(
-        name=name,
-        kind=group.kind,
-        pool=pool,
-        block_tokens=group.block_tokens,
-        pages_per_block=group.pages_per_block,
-        window_tokens=group.window_tokens,
-        retained_tokens=group.retained_tokens,
-    )

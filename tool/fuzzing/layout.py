@@ -90,7 +90,7 @@ def draw_storages(
             storages.append([frame])
     built = [draw_storage(source, number, inside, model, homes, pools) for number, inside in enumerate(storages)]
     spare = [Storage("spare", source.integer(1, 8), "DRAM")] if source.chance(4) else []
-    layers = {layer.key or layer.name: layer for _, inside in built for layer in inside}
+    layers = {layer.match_key: layer for _, inside in built for layer in inside}
     shuffled = source.shuffled(sorted(layers)) if source.chance(50) else sorted(layers)
     storage_order = source.shuffled([storage for storage, _ in built])
     return (*storage_order, *spare), tuple(layers[key] for key in shuffled)

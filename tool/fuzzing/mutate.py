@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kvproof.fuzzing.source import Source
+from kvproof.fuzzing.tags import storage_sizes
 from kvproof.spec.place import Place
 from kvproof.spec.plan import Copy, Plan
 from kvproof.spec.scope import Covered
@@ -143,11 +144,7 @@ def out_of_bounds(source: Source, covered: Covered, plan: Plan) -> Plan:
     """A copy reads or writes past the end of its storage."""
     index = _pick(source, plan.copies)
     copy = plan.copies[index]
-    sizes = {
-        storage_id(worker.name, storage.name): storage.bytes
-        for worker in (covered.producer, covered.consumer)
-        for storage in worker.worker.storages
-    }
+    sizes = storage_sizes(covered)
     over = source.integer(0, copy.target.bytes - 1)
     if source.chance(50):
         end = Place(copy.source.storage, max(0, sizes[copy.source.storage] - over), copy.source.bytes)

@@ -10,6 +10,7 @@ from time import monotonic
 
 import msgspec
 
+from kvproof.checking import judge_fault
 from kvproof.fuzzing.differ import Disagreement, compare, first_words
 from kvproof.fuzzing.features import FEATURES, features
 from kvproof.fuzzing.generate import generate
@@ -17,11 +18,7 @@ from kvproof.fuzzing.model import MEDIUM, SMALL, TINY, Size
 from kvproof.fuzzing.shrink import shrink
 from kvproof.fuzzing.source import RandomSource
 from kvproof.fuzzing.write import write_case
-from kvproof.reference.derive import derive
 from kvproof.reference.faults.registry import FAULTS, Fault
-from kvproof.reference.rules import Refusal
-from kvproof.spec.judge.judge import judge
-from kvproof.spec.judge.verdict import Judgement
 from kvproof.spec.scope import Covered, assess
 from kvproof.spec.validate import check_case
 from kvproof.spec.vocabulary import Case, Expect, Verdict
@@ -68,11 +65,6 @@ class FuzzReport(msgspec.Struct, frozen=True):
     def unseen(self) -> tuple[str, ...]:
         """Features that no case exercised."""
         return tuple(name for name in FEATURES if name not in self.features)
-
-    @property
-    def as_it_should_be(self) -> bool:
-        """No disagreement; with a fault, a counterexample."""
-        return bool(self.findings) == (self.fault is not None)
 
 
 def size_of(number: int) -> Size:
@@ -182,11 +174,11 @@ class Run:
         """The first case on which the faulty rule corrupts; if there is none in time, the next worst that it does."""
         best: tuple[int, int, Case] | None = None
         for number, case, covered in self.drawn():
-            judgement = judgement_of(case, covered, fault)
-            if judgement is None:
+            verdict = judge_fault(case, covered, fault).verdict
+            if verdict == "refused":
                 self.refused += 1
-            elif judgement.verdict in WORST:
-                rank = WORST.index(judgement.verdict)
+            elif verdict in WORST:
+                rank = WORST.index(verdict)
                 if best is None or rank < best[0]:
                     best = (rank, number, case)
                 if rank == 0:
@@ -196,14 +188,10 @@ class Run:
 
     def _counterexample(self, fault: Fault, rank: int, number: int, case: Case) -> None:
         def fails(candidate: Case, covered: Covered) -> bool:
-            judgement = judgement_of(candidate, covered, fault)
-            return judgement is not None and judgement.verdict == WORST[rank]
+            return judge_fault(candidate, covered, fault).verdict == WORST[rank]
 
         small = shrink(case, fails, SHRINK_SECONDS)
-        scope = assess(small)
-        assert isinstance(scope, Covered), "a shrunk case stays in scope"
-        judgement = judgement_of(small, scope, fault)
-        assert judgement is not None, "a shrunk case still fails"
+        judgement = judge_fault(small, assess(small), fault)
         small = msgspec.structs.replace(
             small,
             name=f"fuzz-{fault.name}",
@@ -225,12 +213,3 @@ class Run:
 def _checks(found: Disagreement) -> tuple[str, ...] | None:
     """What to repeat while shrinking: the check alone; all where the reference itself failed."""
     return None if found.check == "reference" else (found.check,)
-
-
-def judgement_of(case: Case, covered: Covered, fault: Fault) -> Judgement | None:
-    """The judge's answer to what a faulty rule builds; None where the rule refuses."""
-    try:
-        derived = derive(case, fault.rules)
-    except Refusal:
-        return None
-    return judge(covered, derived.plan, derived.tables)

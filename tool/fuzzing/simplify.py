@@ -5,17 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from math import gcd
+from typing import Any
 
 from msgspec.structs import replace
 
 from kvproof.spec.vocabulary import TOKEN_KINDS, Case, Group, Layer, Part, Request, Storage, Table, Worker
 
 Step = Callable[[Case], Iterator[Case]]
-
-
-def key_of(layer: Layer) -> str:
-    """The name both engines know."""
-    return layer.key or layer.name
 
 
 def with_worker(case: Case, worker: Worker) -> Case:
@@ -43,7 +39,7 @@ def with_table(case: Case, worker: Worker, name: str, table: Table) -> Case:
 
 def keys(case: Case) -> list[str]:
     """All layer keys."""
-    return list(dict.fromkeys(key_of(layer) for worker in case.worker for layer in worker.layers))
+    return list(dict.fromkeys(layer.match_key for worker in case.worker for layer in worker.layers))
 
 
 def drop_request(case: Case) -> Iterator[Case]:
@@ -55,8 +51,11 @@ def drop_request(case: Case) -> Iterator[Case]:
 
 def drop_layers(case: Case) -> Iterator[Case]:
     """One layer less, on both sides."""
-    for key in keys(case):
-        yield with_layers(case, lambda layer, key=key: None if key_of(layer) == key else layer)  # type: ignore[misc]
+    yield from (_without(case, key) for key in keys(case))
+
+
+def _without(case: Case, key: str) -> Case:
+    return with_layers(case, lambda layer: None if layer.match_key == key else layer)
 
 
 def drop_unused(case: Case) -> Iterator[Case]:
@@ -155,13 +154,14 @@ def smaller_pools(case: Case) -> Iterator[Case]:
 def simpler_parts(case: Case) -> Iterator[Case]:
     """Fewer, smaller, plainer parts."""
     for key in keys(case):
-        layer = next(layer for worker in case.worker for layer in worker.layers if key_of(layer) == key)
+        layer = next(layer for worker in case.worker for layer in worker.layers if layer.match_key == key)
         for parts in _simpler(layer.parts):
-            yield _for_key(case, key, lambda old, parts=parts: replace(old, parts=parts))  # type: ignore[misc]
+            yield _with_fields(case, key, parts=parts)
 
 
-def _for_key(case: Case, key: str, change: Callable[[Layer], Layer]) -> Case:
-    return with_layers(case, lambda layer: change(layer) if key_of(layer) == key else layer)
+def _with_fields(case: Case, key: str, **fields: Any) -> Case:
+    """The case with some fields of a layer set, on both sides."""
+    return with_layers(case, lambda layer: replace(layer, **fields) if layer.match_key == key else layer)
 
 
 def _simpler(parts: tuple[Part, ...]) -> Iterator[tuple[Part, ...]]:
@@ -184,12 +184,12 @@ def _simpler(parts: tuple[Part, ...]) -> Iterator[tuple[Part, ...]]:
 def smaller_pages(case: Case) -> Iterator[Case]:
     """Shorter pages on both sides; one token a state."""
     for key in keys(case):
-        layer = next(layer for worker in case.worker for layer in worker.layers if key_of(layer) == key)
+        layer = next(layer for worker in case.worker for layer in worker.layers if layer.match_key == key)
         for size in dict.fromkeys((1, layer.page_bytes // 2, layer.page_bytes - 1)):
             if 0 < size < layer.page_bytes:
-                yield _for_key(case, key, lambda old, size=size: replace(old, page_bytes=size))  # type: ignore[misc]
+                yield _with_fields(case, key, page_bytes=size)
         if layer.tokens_per_state > 1:
-            yield _for_key(case, key, lambda old: replace(old, tokens_per_state=1))
+            yield _with_fields(case, key, tokens_per_state=1)
 
 
 def one_token_pages(case: Case) -> Iterator[Case]:
@@ -278,12 +278,7 @@ def _closer(case: Case, worker: Worker, storage: Storage, inside: list[Layer]) -
         # Every stride shrinks by the same share, so that pitches stay equal.
         for share in dict.fromkeys((1, unit // 2, unit - 1)):
             if 0 < share < unit:
-                yield _moved(
-                    case,
-                    worker,
-                    inside,
-                    lambda x, share=share: replace(x, page_stride=x.page_stride // unit * share),  # type: ignore[misc]
-                )
+                yield _narrowed(case, worker, inside, unit, share)
     if len(set(strides)) == 1:
         yield _moved(case, worker, inside, lambda layer: replace(layer, page_stride=layer.page_stride - 1))
     tight = _end(worker, inside)
@@ -291,6 +286,10 @@ def _closer(case: Case, worker: Worker, storage: Storage, inside: list[Layer]) -
         if 0 < size < storage.bytes:
             storages = tuple(replace(old, bytes=size) if old.name == storage.name else old for old in worker.storages)
             yield with_worker(case, replace(worker, storages=storages))
+
+
+def _narrowed(case: Case, worker: Worker, some: list[Layer], unit: int, share: int) -> Case:
+    return _moved(case, worker, some, lambda layer: replace(layer, page_stride=layer.page_stride // unit * share))
 
 
 def _moved(case: Case, worker: Worker, some: Iterable[Layer], change: Callable[[Layer], Layer]) -> Case:
@@ -328,7 +327,7 @@ def _alone(case: Case, worker: Worker, storage: Storage, layer: Layer) -> Case:
 
 def plainer_names(case: Case) -> Iterator[Case]:
     """The same layer names on both sides."""
-    plain = with_layers(case, lambda layer: replace(layer, name=key_of(layer), key=None))
+    plain = with_layers(case, lambda layer: replace(layer, name=layer.match_key, key=None))
     if plain != case:
         yield plain
 

@@ -10,6 +10,7 @@ from kvproof.spec.judge.plan_laws import owed_spans, required_spans
 from kvproof.spec.place import Place
 from kvproof.spec.plan import Plan
 from kvproof.spec.scope import Covered
+from kvproof.spec.world import storage_id
 
 Byte = tuple[str, int]
 """Storage id and offset."""
@@ -23,25 +24,30 @@ def bytes_of(places: Iterable[Place]) -> frozenset[Byte]:
     return frozenset((p.storage, byte) for p in places for byte in range(p.offset, p.offset + p.bytes))
 
 
+def storage_sizes(covered: Covered) -> dict[str, int]:
+    """Bytes of each storage."""
+    return {
+        storage_id(worker.name, storage.name): storage.bytes
+        for worker in (covered.producer, covered.consumer)
+        for storage in worker.worker.storages
+    }
+
+
 def total_bytes(covered: Covered) -> int:
     """Bytes of all storages."""
-    return sum(storage.bytes for w in (covered.producer, covered.consumer) for storage in w.worker.storages)
+    return sum(storage_sizes(covered).values())
 
 
 def fits(covered: Covered, plan: Plan) -> bool:
     """Every span lies inside its storage."""
-    sizes = {name: len(content) for name, content in tagged(covered).items()}
+    sizes = storage_sizes(covered)
     spans = [*(span for copy in plan.copies for span in (copy.source, copy.target)), *plan.zeroes]
     return all(0 <= span.offset and span.offset + span.bytes <= sizes[span.storage] for span in spans)
 
 
 def tagged(covered: Covered) -> Tagged:
     """All storages, every byte holding itself."""
-    return {
-        f"{worker.name}/{storage.name}": [(f"{worker.name}/{storage.name}", byte) for byte in range(storage.bytes)]
-        for worker in (covered.producer, covered.consumer)
-        for storage in worker.worker.storages
-    }
+    return {storage: [(storage, byte) for byte in range(size)] for storage, size in storage_sizes(covered).items()}
 
 
 def carry_out(covered: Covered, plan: Plan) -> Tagged:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from kvproof.fuzzing.simplify import key_of, page_tokens, with_layers, with_table, with_worker
+from kvproof.fuzzing.simplify import page_tokens, with_layers, with_table, with_worker
 from kvproof.fuzzing.source import Source
 from kvproof.spec.scope import Covered, LayerPair
 from kvproof.spec.vocabulary import TOKEN_KINDS, Case, Group, Layer, Part, Verdict, Worker
@@ -29,7 +29,7 @@ def violate(source: Source, case: Case, covered: Covered) -> tuple[str, Case, Ve
 
 def _for_twin(case: Case, covered: Covered, pair: LayerPair, change: Callable[[Layer], Layer | None]) -> Case:
     """The case with the producer's layer of a pair changed."""
-    return with_layers(case, lambda x: change(x) if key_of(x) == pair.target.key else x, covered.producer.name)
+    return with_layers(case, lambda x: change(x) if x.match_key == pair.target.key else x, covered.producer.name)
 
 
 def layer_absent(source: Source, case: Case, covered: Covered) -> Case | None:
