@@ -71,7 +71,8 @@ class Child:
             try:
                 answer = self._answer(request)
             except (NixlFailure, MemoryError, RuntimeError) as error:  # torch reports a full device as RuntimeError
-                answer = Failed(f"{self.role}, {str(error) or type(error).__name__}")
+                short = "not enough memory: " if isinstance(error, MemoryError) else ""
+                answer = Failed(f"{self.role}, {short}{str(error) or type(error).__name__}")
             self.channel.send(answer, None)
 
     def _answer(self, request: object) -> object:

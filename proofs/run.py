@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,8 +27,13 @@ __all__ = [
     "Result",
     "UnknownClaim",
     "UnknownEngine",
+    "Unwritten",
     "prove",
 ]
+
+
+class Unwritten(Exception):
+    """The proofs are done, but not all queries could be written down."""
 
 
 class UnknownClaim(ValueError):
@@ -76,21 +82,31 @@ def select(only: Sequence[str] | None) -> tuple[Claim[Any], ...]:
     everything = registry.claims()
     if only is None:
         return everything
-    known = {key: claim for claim in everything for key in (claim.id.lower(), claim.name())}
-    unknown = [key for key in only if key.lower() not in known]
+    known = {_key(name): claim for claim in everything for name in (claim.id, claim.name())}
+    unknown = [name for name in only if _key(name) not in known]
     if unknown:
         raise UnknownClaim(f"no claim is called {unknown[0]!r}; there are {everything[0].id} to {everything[-1].id}")
-    wanted = {known[key.lower()].id for key in only}
+    wanted = {known[_key(name)].id for name in only}
     return tuple(claim for claim in everything if claim.id in wanted)
 
 
+def _key(name: str) -> str:
+    """An id or a name, however its words are joined."""
+    return re.sub(r"[\s_-]+", "_", name.strip()).lower()
+
+
 def run(claims: Sequence[Claim[Any]], solvers: Sequence[Engine], smt2: Path | None, seed: int) -> Iterator[Result]:
-    """One result a claim. Raises Incomplete where fewer came out than were asked for."""
+    """One result a claim. Raises Incomplete where fewer came out than were asked for, Unwritten where a dump failed."""
     from kvproof.proofs.decide import decide
 
+    unwritten: list[OSError] = []
+
     def ask(engine: Engine, question: Question) -> Answer:
-        if smt2 is not None:
-            _dump(smt2, question)
+        if smt2 is not None and not unwritten:
+            try:
+                _dump(smt2, question)
+            except OSError as error:
+                unwritten.append(error)
         return engine.check(question, seed)
 
     done = 0
@@ -99,6 +115,8 @@ def run(claims: Sequence[Claim[Any]], solvers: Sequence[Engine], smt2: Path | No
         done += 1
     if done != len(claims):
         raise Incomplete(f"{done} of {len(claims)} claims ran")
+    for error in unwritten:
+        raise Unwritten from error
 
 
 def result(claim: Claim[Any], outcomes: Sequence[tuple[str, Outcome]]) -> Result:

@@ -27,6 +27,10 @@ KEY_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 DOTTED = re.compile(rf"(?<![A-Za-z0-9_-]){KEY_PART}(?:[ \t]*+\.[ \t]*+{KEY_PART}){{{DOTS_LIMIT + 1}}}")
 """tomllib takes time with the square of a key's dots."""
 
+DOTTED_KEY = rf"{KEY_PART}(?:[ \t]*+\.[ \t]*+{KEY_PART})*+"
+STATED = re.compile(rf"[ \t]*+(?:\[\[?+[ \t]*+(?P<table>{DOTTED_KEY})[ \t]*+\]|(?P<key>{DOTTED_KEY})[ \t]*+=)")
+"""A line that opens a table or states a key."""
+
 HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 SURROGATE = re.compile("[\ud800-\udfff]")
 GIVEN_TWICE = object()
@@ -46,11 +50,24 @@ def decode_case(data: bytes) -> Case:
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"not TOML: {error}") from None
+        raise BadInput(f"not TOML: {_toml_words(str(error), text)}") from None
     except (ValueError, RecursionError) as error:
         # tomllib passes on int()'s own complaint about numbers of thousands of digits, and about deep nesting.
         raise BadInput(f"not TOML that can be read: {brief(str(error))}") from None
     return _convert(raw, Case, "case")
+
+
+def _toml_words(words: str, text: str) -> str:
+    """What tomllib says, with the name of a key that is given twice: it tells only the place behind its value."""
+    place = re.search(r" \(at line (\d+), column \d+\)$", words)
+    if place is None or not words.startswith(("Cannot overwrite a value", "Cannot declare (")):
+        return words
+    for line in reversed(text.replace("\r\n", "\n").split("\n")[: int(place[1])]):
+        found = STATED.match(line)
+        if found is not None:
+            what = f"the table {found['table']}" if found["table"] else f"the key {found['key']}"
+            return f"{what} is given twice, or clashes with another (at line {place[1]})"
+    return words
 
 
 def decode_plan(data: bytes) -> PlanFile | DescriptorFile:

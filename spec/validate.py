@@ -154,12 +154,14 @@ def _tables_present(case: Case) -> Words:
             if case.request is not None and table is None:
                 yield f"{who}: the table of group {group.name!r} is missing; with a [request] every group needs one"
             if table is not None:
-                yield from _table_form(table, group, worker.role, f"{who}, table {group.name}")
+                if worker.role == "producer" and table.cached_tokens is not None:
+                    words = "; the case has no consumer" if not case.workers("consumer") else ""
+                    cached = f"cached_tokens = {table.cached_tokens}"
+                    yield f"{who}, table {group.name}: {cached} is for consumers; a producer has none{words}"
+                yield from _table_form(table, group, f"{who}, table {group.name}")
 
 
-def _table_form(table: Table, group: Group, role: str, who: str) -> Words:
-    if role == "producer" and table.cached_tokens is not None:
-        yield f"{who}: cached_tokens = {table.cached_tokens} is for consumers; a producer has none"
+def _table_form(table: Table, group: Group, who: str) -> Words:
     if group.kind in TOKEN_KINDS:
         if table.live is not None:
             yield f"{who}: live = {table.live} does not apply to kind {group.kind}"

@@ -5,10 +5,10 @@ The public names below are imported when first used, so that ``import kvproof`` 
 terminal library nor a solver.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from kvproof.reference.derive import Derived, derive
     from kvproof.reference.faults.registry import FAULTS, Fault
     from kvproof.reference.rules import LAWFUL, Refusal, Rules
@@ -74,8 +74,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import a public name from where it lives."""
+    from importlib import import_module
+
     if name not in HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(HOME_OF[name]), name)

@@ -15,6 +15,7 @@ from kvproof.spec.judge.spans import Spans
 from kvproof.spec.judge.verdict import Judgement
 from kvproof.spec.place import Place, overlaps
 from kvproof.spec.scope import Covered
+from kvproof.words import plural
 
 if TYPE_CHECKING:
     from kvproof.gpu_impl.transfer import Corrupt, Report
@@ -59,7 +60,8 @@ def differences(predicted: Prediction, report: Report, found: Iterable[Place]) -
                 yield f"{_span(missing)} are right in memory, but the judge predicts them wrong"
                 return
     if len(report.unzeroed) < SPAN_LIMIT and set(report.unzeroed) != set(predicted.unzeroed):
-        yield f"{len(report.unzeroed)} pages are not zero that should be; the judge predicts {len(predicted.unzeroed)}"
+        pages = plural(len(report.unzeroed), "page")
+        yield f"{pages} not zero that should be; the judge predicts {len(predicted.unzeroed)}"
     stray = [place for place in report.mismatches if any(contested.without(place))]
     if stray:
         yield f"{_span(stray[0])} are not what the copies and zeroes of the plan make of them"
@@ -115,7 +117,8 @@ def _place_words(run: Run, hit: Place) -> str:
     seen = words.in_run(run, hit)
     held = words.token_words(seen.tokens) if seen.tokens is not None else f"the {run.pair.target.group.kind} state"
     part = f" of part {seen.part}" if seen.part is not None else ""
-    whole = "" if hit.bytes == run.target.bytes else f" ({hit.bytes:,} bytes from {hit.offset - run.target.offset} on)"
+    some = f" ({plural(hit.bytes, 'byte')} from {hit.offset - run.target.offset} on)"
+    whole = "" if hit.bytes == run.target.bytes else some
     return f"{seen.worker}, {seen.layer}, page {seen.page}: {held}{part}{whole}"
 
 

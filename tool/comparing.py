@@ -6,16 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kvproof.interrupts import Held
 from kvproof.reference.derive import Derived
 from kvproof.spec.place import Place
 from kvproof.spec.plan import Copy, Plan
 from kvproof.spec.tables import Member, Pairing, Region, Tables
 from kvproof.spec.vocabulary import Case
+from kvproof.words import plural
 
 
 def disagreements(case: Case, derived: Derived) -> Iterator[str]:
     """Every table in which gpu_impl differs from the reference, with the first difference."""
-    from kvproof.gpu_impl.tables import as_tables, plan
+    with Held():
+        from kvproof.gpu_impl.tables import as_tables, plan
 
     tables = as_tables(case)
     yield from table_differences(derived.tables, tables)
@@ -59,7 +62,8 @@ def _words(item: Any) -> str:
     if isinstance(item, Region):
         members = ", ".join(_member_words(member) for member in item.members)
         return (
-            f"{item.storage} from {item.offset}, {item.pages} pages of {item.bytes} bytes, {item.stride} apart, "
+            f"{item.storage} from {item.offset}, {plural(item.pages, 'page')} of {plural(item.bytes, 'byte')}, "
+            f"{item.stride} apart, "
             f"{item.memory}, {item.section} ({members})"
         )
     if isinstance(item, Pairing):

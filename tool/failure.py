@@ -3,7 +3,16 @@
 
 from __future__ import annotations
 
+import re
+
 from kvproof.exits import WORDS, Exit
+
+STDIN = "\0-"
+"""What the command line turns the argument ``-`` into, so that it is no option; no file can have this name."""
+
+WORD_LIMIT = 240
+LINE_LIMIT = 2000
+LONG_WORD = re.compile(rf"\S{{{WORD_LIMIT + 1},}}")
 
 
 class Failure(Exception):
@@ -16,7 +25,7 @@ class Failure(Exception):
         self, words: str, *, source: str | None = None, status: Exit = Exit.USAGE, verdict: str | None = None
     ) -> None:
         super().__init__(words)
-        self.words = words
+        self.words = shortened(words)
         self.source = source
         self.status = status
         self.verdict = verdict or WORDS[status]
@@ -25,3 +34,14 @@ class Failure(Exception):
     def line(self) -> str:
         """What standard error shows."""
         return f"{self.source or 'kvproof'}: {self.words}"
+
+
+def shortened(text: str) -> str:
+    """The text as a user should see it: the middle of long values, and of a long whole, left out."""
+    text = text.replace(STDIN, "-").replace(repr(STDIN)[1:-1], "-")
+    text = LONG_WORD.sub(lambda match: _ends(match[0], WORD_LIMIT), text)
+    return _ends(text, LINE_LIMIT) if len(text) > LINE_LIMIT else text
+
+
+def _ends(text: str, limit: int) -> str:
+    return f"{text[: limit // 2]}…{text[-limit // 4 :]}"

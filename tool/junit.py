@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 import msgspec
 
 from kvproof.exits import Exit
-from kvproof.failure import Failure
+from kvproof.output import remark
+from kvproof.places import unwritable
 
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, not even escaped."""
@@ -36,10 +37,10 @@ def outcome_of(status: Exit) -> Outcome | None:
     return "failure" if status in (Exit.BROKEN, Exit.VACUOUS, Exit.DISAGREEMENT) else "error"
 
 
-def write_junit(path: Path | None, suite: str, cases: list[TestCase]) -> None:
-    """Write the report, if one is wanted."""
+def write_junit(path: Path | None, suite: str, cases: list[TestCase]) -> Exit:
+    """Write the report, if one is wanted. If it cannot be written, say so: the answer counts all the same."""
     if path is None:
-        return
+        return Exit.OK
     root = ElementTree.Element("testsuites")
     element = ElementTree.SubElement(root, "testsuite", name=f"kvproof {suite}", tests=str(len(cases)))
     for what, key in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
@@ -55,7 +56,9 @@ def write_junit(path: Path | None, suite: str, cases: list[TestCase]) -> None:
     try:
         ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
     except OSError as error:
-        raise Failure(f"--junit: cannot be written: {error.strerror}", source=str(path)) from None
+        remark(unwritable("--junit", path, error).line)
+        return Exit.USAGE
+    return Exit.OK
 
 
 def legal(text: str) -> str:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from kvproof.arrival import differences, prediction
 from kvproof.failure import Failure
+from kvproof.interrupts import Held
 from kvproof.reference.derive import Derived, derive
 from kvproof.reference.export import descriptor_file, synthetic_bases
 from kvproof.reference.faults.registry import Fault
@@ -22,6 +24,7 @@ from kvproof.spec.place import Place
 from kvproof.spec.plan import Plan
 from kvproof.spec.scope import Covered, assess
 from kvproof.spec.vocabulary import Case
+from kvproof.words import plural
 
 if TYPE_CHECKING:
     from kvproof.gpu_impl.errors import TransferError
@@ -72,9 +75,20 @@ def _program(case: Case, derived: Derived, rule: Fault | None) -> DescriptorFile
     """The lists that NIXL gets: gpu_impl's own, or the faulty rule's."""
     if rule is not None:
         return descriptor_file(case, derived, synthetic_bases(case))
-    from kvproof.gpu_impl import tables
+    with Held():
+        from kvproof.gpu_impl import tables
 
     return tables.descriptor_file(case, synthetic_bases(case))
+
+
+def free_memory() -> int:
+    """Bytes of memory that can be had; a great many where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 2**63
+    kibibytes = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return kibibytes[0] * 1024 if kibibytes else 2**63
 
 
 class Mover:
@@ -96,8 +110,15 @@ class Mover:
 
     def move(self, prepared: Prepared) -> tuple[Report, list[str]] | TransferError:
         """The first report, and where memory is not as predicted under any pattern; or what kept it from being one."""
-        from kvproof.gpu_impl.errors import TransferError
+        from kvproof.gpu_impl.errors import TransferError, TransferUnfinished
 
+        needed = sum(storage.bytes for worker in prepared.case.worker for storage in worker.storages)
+        free = free_memory()
+        if self._options["device"] != "cuda" and needed <= self._options["byte_limit"] and free < needed:
+            words = (
+                f"the storages hold {plural(needed, 'byte')}, this machine has {plural(free, 'byte')} of free memory"
+            )
+            return TransferUnfinished(words)
         predicted = prediction(prepared.judgement, prepared.owed, prepared.expected.zeroes)
         first: Report | None = None
         found: list[Place] = []
@@ -115,9 +136,10 @@ class Mover:
         return first, wrong
 
     def _run(self, prepared: Prepared, seed: int) -> Report | TransferError:
-        from kvproof.gpu_impl.errors import DeviceMissing, MissingExtra
-        from kvproof.gpu_impl.jobs import Job
-        from kvproof.gpu_impl.transfer import run_many
+        with Held():
+            from kvproof.gpu_impl.errors import DeviceMissing, MissingExtra
+            from kvproof.gpu_impl.jobs import Job
+            from kvproof.gpu_impl.transfer import run_many
 
         job = Job(prepared.case, prepared.program, prepared.expected, prepared.required, prepared.owed, seed)
         self._jobs.append(job)

@@ -6,27 +6,56 @@ Whatever comes out of a file is printed with its control characters escaped: a c
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import io
 import json
 import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import IO, Any, TextIO, cast
 
 import msgspec
 
 from kvproof.exits import WORDS, Exit
-from kvproof.failure import Failure
+from kvproof.failure import Failure, shortened
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""What no encoding can write: Python's spelling of bytes in file names that are no text."""
+NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+PADDING = re.compile(r"[ ]+\n")
 LATE_CONTROL = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 STYLES = {"good": "green", "bad": "bold red", "doubt": "yellow", "dim": "dim", "head": "bold"}
 
 
 def clean(text: str) -> str:
-    """The text as one line without control characters."""
+    """The text as one line without control characters, and all of it text."""
+    text = SURROGATE.sub(lambda match: _byte_words(match[0]), text)
     return CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def _byte_words(surrogate: str) -> str:
+    number = ord(surrogate)
+    return f"\\x{number - 0xDC00:02x}" if 0xDC80 <= number <= 0xDCFF else f"\\u{number:04x}"
+
+
+class AnswerStream(io.TextIOBase):
+    """Standard output for libraries that print: what goes wrong there goes wrong in our way."""
+
+    def write(self, text: str) -> int:
+        write(sys.stdout, text if self.isatty() else PADDING.sub("\n", text))
+        return len(text)
+
+    def isatty(self) -> bool:
+        return sys.stdout.isatty()
+
+
+def answer_stream() -> IO[str]:
+    """An AnswerStream for those who want a file."""
+    return cast(IO[str], AnswerStream())
 
 
 class Output:
@@ -45,7 +74,7 @@ class Output:
             from rich.text import Text
 
             words = Text(clean(text), style=STYLES[style])
-            Console(file=sys.stdout, highlight=False, soft_wrap=True).print(words)
+            Console(file=answer_stream(), highlight=False, soft_wrap=True).print(words)
         else:
             write(sys.stdout, clean(text) + "\n")
 
@@ -61,7 +90,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """A remark beside the answer."""
-        write(sys.stderr, clean(text) + "\n")
+        remark(text)
 
     def answer(self, command: str, status: Exit, data: dict[str, Any]) -> None:
         """The whole answer, where JSON was asked for."""
@@ -75,10 +104,22 @@ def envelope(command: str | None, status: Exit, data: dict[str, Any]) -> dict[st
 
 
 def emit(data: Any) -> None:
-    """JSON to standard output, indented, one document."""
-    plain = "utf" not in (sys.stdout.encoding or "").lower()
-    text = json.dumps(msgspec.to_builtins(data, str_keys=True), indent=2, ensure_ascii=plain)
-    write(sys.stdout, LATE_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
+    """JSON to standard output, indented, one document, always UTF-8: ASCII where another encoding is set."""
+    plain = codecs.lookup(getattr(sys.stdout, "encoding", None) or "ascii").name != "utf-8"
+    if plain and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="ascii")
+    text = json.dumps(msgspec.to_builtins(data, str_keys=True), indent=2, ensure_ascii=False)
+    text = SURROGATE.sub(lambda match: "\\" + _byte_words(match[0]), text)
+    text = LATE_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    if plain:
+        text = NOT_ASCII.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    write(sys.stdout, text + "\n")
+
+
+def remark(text: str, *, raw: bool = False) -> None:
+    """A line on standard error, or the text as it is. One that cannot be written changes nothing."""
+    with contextlib.suppress(Failure, ValueError):
+        write(sys.stderr, text if raw else clean(shortened(text)) + "\n")
 
 
 def write(stream: TextIO, text: str) -> None:
@@ -90,7 +131,13 @@ def write(stream: TextIO, text: str) -> None:
         encoding = stream.encoding or "ascii"
         write(stream, text.encode(encoding, "backslashreplace").decode(encoding))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        _silence(stream)
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        _silence(stream)
         raise Failure(f"cannot write the answer: {error.strerror}") from None
+
+
+def _silence(stream: TextIO) -> None:
+    """Whatever else is written there, by Python's own last flush too, leads nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -11,6 +11,8 @@ from kvproof.spec.judge.verdict import Finding, Judgement, Subject, Witness
 from kvproof.spec.place import Place
 from kvproof.spec.vocabulary import Law, Verdict
 
+ErrorVerdict = Literal["bad-input", "refused", "not-covered", "unknown", "fault", "interrupted"]
+
 
 class SpanShape(msgspec.Struct, frozen=True):
     """The bytes ``[offset, offset + bytes)`` of a storage, which is named ``worker/storage``."""
@@ -54,6 +56,18 @@ class JudgeAnswer(JudgementShape, frozen=True):
     plan: str
     strict: bool
     not_proven: tuple[str, ...]
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    """What every command prints with ``--json`` where it cannot answer. ``file`` is the one to blame, if one is."""
+
+    format: Literal[1]
+    command: str | None
+    verdict: ErrorVerdict
+    exit: int
+    laws: tuple[Law, ...]
+    file: str | None
+    error: str
 
 
 def judgement_shape(judgement: Judgement, words: str | None) -> JudgementShape:

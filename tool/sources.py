@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from importlib import resources
@@ -13,7 +14,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from kvproof.failure import Failure
+from kvproof.failure import STDIN, Failure
+from kvproof.places import is_folder
 from kvproof.reference.faults.registry import FAULTS, Fault
 from kvproof.spec.decode import CASE_BYTES_LIMIT, PLAN_BYTES_LIMIT, BadInput, decode_plan
 from kvproof.spec.descriptors import DescriptorFile
@@ -21,9 +23,7 @@ from kvproof.spec.plan import PlanFile
 from kvproof.spec.validate import load_case
 from kvproof.spec.vocabulary import Case
 
-STDIN = "<stdin>"
-"""What the command line turns the argument ``-`` into, so that it is no option."""
-
+STDIN_NAME = "<stdin>"
 BUILT_IN = "built-in"
 
 
@@ -48,9 +48,7 @@ class Source(msgspec.Struct, frozen=True):
             if sys.stdin is None:
                 raise Failure("standard input is closed", source=self.name)
             return self._bounded(sys.stdin.buffer, limit, what)
-        if self.path.is_dir():
-            raise Failure(f"is a folder; {what} is a file", source=self.name)
-        with self.path.open("rb") as stream:
+        with _opened(self.path, self.name, what) as stream:
             size = os.fstat(stream.fileno()).st_size
             if size > limit:
                 raise Failure(f"{size} bytes: {what} may have at most {limit}", source=self.name)
@@ -63,10 +61,26 @@ class Source(msgspec.Struct, frozen=True):
         return data
 
 
+def _opened(path: Path, name: str, what: str) -> BinaryIO:
+    """The file, or the pipe. A pipe without a writer is empty: nobody is waited for."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise Failure(f"is a folder; {what} is a file", source=name)
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        raise Failure(f"is a device; {what} is a file or a pipe, or '-' for standard input", source=name)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    stream = os.fdopen(descriptor, "rb")
+    if stat.S_ISFIFO(mode) and not stream.peek(1):
+        stream.close()
+        raise Failure("is a pipe that nothing comes out of; '-' reads standard input", source=name)
+    return stream
+
+
 def source_of(argument: str) -> Source:
     """The source that an argument names; ``-`` is standard input."""
     if argument == STDIN:
-        return Source(STDIN)
+        return Source(STDIN_NAME)
     if not argument or "\0" in argument:
         raise Failure("a file name is empty or contains NUL")
     return Source(argument, Path(argument))
@@ -84,7 +98,9 @@ def case_sources(arguments: tuple[str, ...]) -> list[Source]:
     found: dict[str, Source] = {}
     for argument in arguments:
         source = source_of(argument)
-        if source.path is not None and source.path.is_dir():
+        if source.path is None:
+            found[STDIN] = source
+        elif is_folder(source.path):
             for path in folder_cases(source.path):
                 found.setdefault(os.path.normpath(path), Source(str(path), path))
         else:
@@ -154,5 +170,4 @@ def fault_named(name: str | None) -> Fault | None:
 
 def unknown_fault(name: str) -> str:
     """What to say of a rule that does not exist."""
-    shown = name if len(name) <= 60 else name[:59] + "…"
-    return f"no faulty rule is called {shown!r}; known: {', '.join(FAULTS)}"
+    return f"no faulty rule is called {name!r}; known: {', '.join(FAULTS)}"

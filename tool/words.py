@@ -74,8 +74,8 @@ def judgement_data(judgement: Judgement) -> dict[str, Any]:
 
 
 def plural(count: int, noun: str) -> str:
-    """``1 case``, ``2 cases``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """``1 case``, ``2 cases``, ``1,000 cases``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def tally(words: Iterable[str]) -> str:

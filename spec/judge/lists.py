@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import accumulate, combinations, pairwise
 
 import msgspec
@@ -12,6 +13,7 @@ from kvproof.spec.decode import BadInput
 from kvproof.spec.descriptors import DescriptorFile, DescriptorList, Transfer
 from kvproof.spec.judge.expand import SPANS_LIMIT, expand_zeroes
 from kvproof.spec.judge.riders import Moved
+from kvproof.spec.judge.spans import BudgetExceeded
 from kvproof.spec.judge.verdict import Finding, Witness
 from kvproof.spec.laws.descriptor_ids import distinct, id_in_range, sections_apart
 from kvproof.spec.laws.parity import counts_pair, descriptors_pair
@@ -20,6 +22,9 @@ from kvproof.spec.plan import Copy, Plan
 from kvproof.spec.vocabulary import Case, Law
 from kvproof.spec.wellformed import storage_addressable
 from kvproof.spec.world import storage_id
+
+STEPS_LIMIT = 1_000_000
+"""Most storages that all rows together may lie in, each row's counted by itself. Lists of more get no verdict."""
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -34,13 +39,9 @@ class Side(msgspec.Struct, frozen=True):
         """Descriptors in the list."""
         return self.starts[-1]
 
-    def row_of(self, descriptor_id: int) -> int:
-        """The row of a descriptor whose id is in range."""
-        return bisect_right(self.starts, descriptor_id) - 1
-
     def at(self, descriptor_id: int) -> tuple[int, int]:
         """Address and length of a descriptor whose id is in range."""
-        index = self.row_of(descriptor_id)
+        index = bisect_right(self.starts, descriptor_id) - 1
         address, length, _, stride, _ = self.list.rows[index]
         return address + (descriptor_id - self.starts[index]) * stride, length
 
@@ -71,6 +72,14 @@ class Memory:
         start, _, name, kind = self._ranges[index]
         return Place(name, address - start, length), kind
 
+    def same_up_to(self, address: int, length: int) -> int | None:
+        """Where ``find`` may answer otherwise, if it is asked for ranges further on; None: nowhere."""
+        index = bisect_right(self._ranges, address, key=lambda entry: entry[0])
+        changes = [self._ranges[index][0]] if index < len(self._ranges) else []
+        if index and address + length <= self._ranges[index - 1][1]:
+            changes.append(self._ranges[index - 1][1] - length + 1)
+        return min(changes, default=None)
+
 
 class ListsAnswer(msgspec.Struct, frozen=True):
     """What the lists move, pair by pair and as a plan, and what is wrong with the lists themselves."""
@@ -91,11 +100,12 @@ def read_lists(case: Case, lists: DescriptorFile) -> ListsAnswer:
         raise BadInput(f"the lists have more than {SPANS_LIMIT} target ids, the most that are judged")
     moved: list[Moved] = []
     findings: dict[tuple[Law, bool], Finding] = {}
+    steps = iter(range(STEPS_LIMIT))
     for index, transfer in enumerate(lists.transfers):
         for name, role in ((transfer.producer, "producer"), (transfer.consumer, "consumer")):
             if roles.get(name) != role or name not in memories:
                 raise BadInput(f"transfers[{index}].{role}: {name!r} is no {role} of the case with bases")
-        reader = _TransferReader(index, transfer, memories[transfer.producer], memories[transfer.consumer])
+        reader = _TransferReader(transfer, memories[transfer.producer], memories[transfer.consumer], steps)
         moved += reader.moved()
         for finding in reader.findings:
             findings.setdefault((finding.law, finding.corrupting), finding)
@@ -106,12 +116,12 @@ def read_lists(case: Case, lists: DescriptorFile) -> ListsAnswer:
 class _TransferReader:
     """One transfer, pair by pair."""
 
-    def __init__(self, number: int, transfer: Transfer, source_memory: Memory, target_memory: Memory) -> None:
-        self._number = number
+    def __init__(self, transfer: Transfer, source_memory: Memory, target_memory: Memory, steps: Iterator[int]) -> None:
         self._transfer = transfer
         self._source = _side(transfer.producer, transfer.source)
         self._target = _side(transfer.consumer, transfer.target)
         self._memories = (source_memory, target_memory)
+        self._steps = steps
         self.findings: list[Finding] = []
 
     def moved(self) -> list[Moved]:
@@ -126,13 +136,17 @@ class _TransferReader:
         for position, target_id in enumerate(targets):
             if not distinct(seen.setdefault(target_id, position), target_id, position, target_id):
                 self._found("descriptor-ids", f"{self._target.worker}: descriptor {target_id} is written twice")
+        for side, ids in ((self._source, sources), (self._target, targets)):
+            for value in ids:
+                if not id_in_range(value, 0, side.total):
+                    words = f"{side.worker}: id {value} is not below {side.total}, its list's length"
+                    self._found("descriptor-ids", words)
         moved = []
         for source_id, target_id in zip(sources, targets, strict=False):
             copy = self._copy(source_id, target_id)
             if copy is not None:
-                rows = (self._number, self._source.row_of(source_id), self._target.row_of(target_id))
                 sections = (self._source.list.sections, self._target.list.sections)
-                moved.append(Moved(rows, (source_id, target_id), sections, copy))
+                moved.append(Moved((source_id, target_id), sections, copy))
         return moved
 
     def _copy(self, source_id: int, target_id: int) -> Copy | None:
@@ -141,18 +155,17 @@ class _TransferReader:
             (self._source, self._target), self._memories, (source_id, target_id), strict=True
         ):
             if not id_in_range(value, 0, side.total):
-                self._found("descriptor-ids", f"{side.worker}: id {value} is not below {side.total}, its list's length")
                 return None
             address, length = side.at(value)
-            if length == 0:
-                return None  # it moves nothing, whatever it is paired with
             found = memory.find(address, length)
-            if found is None:
+            if found is None and length:
                 words = f"{side.worker}: descriptor {value}, {length} bytes at {address}, lies in no storage of it"
                 witness = Witness(side.worker, "no storage", address, length)
                 self.findings.append(Finding("bounds", "plan", words, True, witness))
                 return None
-            places.append((found[0], found[1], side.list.memory))
+            # One of zero length moves nothing, wherever it is.
+            place, kind = found or (Place("", 0, 0), side.list.memory)
+            places.append((place, kind, side.list.memory))
         (source, source_kind, source_list), (target, target_kind, target_list) = places
         if not descriptors_pair(source.bytes, source_kind, source_list, target.bytes, target_kind, target_list):
             self._found(
@@ -162,18 +175,25 @@ class _TransferReader:
                 f"({target.bytes} bytes of {target_kind}, in a {target_list} list)",
             )
         length = min(source.bytes, target.bytes)
+        if not length:
+            return None
         return Copy(Place(source.storage, source.offset, length), Place(target.storage, target.offset, length))
 
     def _check_rows(self, side: Side, memory: Memory) -> None:
-        """L4 and L8 of every row, addressed or not: its first and last descriptor speak for all."""
+        """L4 and L8 of every descriptor, addressed or not: one speaks for all that follow it in the same storage."""
         for number, (address, length, _, stride, count) in enumerate(side.list.rows):
-            for start in (address, address + max(0, count - 1) * stride):
+            start: int | None = address
+            while start is not None and start < address + max(1, stride) * count:
+                if next(self._steps, None) is None:
+                    raise BudgetExceeded(f"the rows lie in more than {STEPS_LIMIT} storages, one by one")
                 found = memory.find(start, length)
                 where = f"{side.worker}: row {number}, {length} bytes at {start},"
                 if found is None:
                     self._found("bounds", f"{where} lies in no storage of it")
                 elif found[1] != side.list.memory:
                     self._found("parity", f"{where} is {found[1]}, in a list of {side.list.memory}")
+                change = memory.same_up_to(start, length)
+                start = None if change is None or not stride else address - (address - change) // stride * stride
 
     def _check_sections(self) -> None:
         for side in (self._source, self._target):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, permutations
+from itertools import accumulate, permutations, takewhile
 
-from kvproof.spec.cells import page_place
+from kvproof.spec.cells import PageView, page_place
 from kvproof.spec.judge.spans import overlapping
 from kvproof.spec.judge.verdict import Finding, first_of_each_law
 from kvproof.spec.laws.bounds import span_in_storage
@@ -140,31 +140,36 @@ def _pairing(covered: Covered, tables: Tables, pairing: Pairing, shelf: _Shelf) 
 
 
 class _Shelf:
-    """The layers of each consumer group and storage, by offset: which of them may lie in a region's descriptors."""
+    """The layers of each consumer group and storage, by where they lie in their stride: which may lie in a region."""
 
     def __init__(self, covered: Covered) -> None:
-        self._pairs: dict[tuple[str, str, int], list[LayerPair]] = defaultdict(list)
+        self._shelves: dict[tuple[str, str], dict[int, list[LayerPair]]] = defaultdict(lambda: defaultdict(list))
         for pair in covered.pairs:
             page = pair.target.page
-            self._pairs[pair.target.group.name, page.storage, page.page_stride].append(pair)
-        for pairs in self._pairs.values():
-            pairs.sort(key=lambda pair: pair.target.page.offset)
+            self._shelves[pair.target.group.name, page.storage][page.page_stride].append(pair)
+        self._longest: dict[tuple[str, str, int], int] = {}
+        for place, shelves in self._shelves.items():
+            for stride, pairs in shelves.items():
+                pairs.sort(key=_within_stride)
+                self._longest[*place, stride] = max(pair.target.page.page_bytes for pair in pairs)
 
     def near(self, group: str, region: Region) -> Iterator[LayerPair]:
-        """Those whose pages can share bytes with a descriptor: of the region's stride by offset, of another one all."""
-        for (owner, storage, stride), pairs in self._pairs.items():
-            if (owner, storage) != (group, region.storage):
-                continue
-            if stride != region.stride:
+        """Those with a page that may share bytes with a descriptor: where strides are equal few others, else all."""
+        for stride, pairs in self._shelves.get((group, region.storage), {}).items():
+            reach = self._longest[group, region.storage, stride] + region.bytes
+            if stride != region.stride or reach >= stride:
                 yield from pairs
                 continue
-            # A page beside the descriptor's own counts too, hence a stride more on either side.
-            longest = max(pair.target.page.page_bytes for pair in pairs)
-            first = bisect_left(pairs, region.offset - longest - stride, key=lambda pair: pair.target.page.offset)
-            for pair in pairs[first:]:
-                if pair.target.page.offset >= region.offset + region.bytes + stride:
+            low = (region.offset + region.bytes - reach) % stride
+            first = bisect_left(pairs, low, key=_within_stride)
+            for pair in pairs[first:] + pairs[:first]:
+                if (pair.target.page.offset - low) % stride >= reach:
                     break
                 yield pair
+
+
+def _within_stride(pair: LayerPair) -> int:
+    return int(pair.target.page.offset % pair.target.page.page_stride)
 
 
 def _riders(pairs: Iterable[LayerPair], pairing: Pairing, source: Region, target: Region) -> Found:
@@ -178,24 +183,36 @@ def _riders(pairs: Iterable[LayerPair], pairing: Pairing, source: Region, target
                 tables.add(pair.source.group.name)
             if not no_stowaway(page_place(pair.source.page, source_page), origin, place, goal):
                 yield _finding("folding", _elsewhere_words(pair, source, target))
-            # Which pages pair with the ones beside this is not for this descriptor to say.
-            for beside in (target_page - 1, target_page + 1):
-                if 0 <= beside < pair.target.page.pages and overlaps(page_place(pair.target.page, beside), goal):
-                    yield _finding(
-                        "folding", f"{_elsewhere_words(pair, source, target)} (page {beside} in page {target_page})"
-                    )
+            # With which page another one of the layer pairs is not for this descriptor to say.
+            other = next((page for page in _pages_in(pair.target.page, goal) if page != target_page), None)
+            if other is not None:
+                words = f"{_elsewhere_words(pair, source, target)} (page {other} in page {target_page})"
+                yield _finding("folding", words)
     if len(tables) > 1:
         words = f"group {pairing.group}: {region_words(target)} is filled from blocks of {len(tables)} producer groups"
         yield _finding("folding", words)
 
 
 def _pages_to_try(pair: LayerPair, pairing: Pairing, source: Region, target: Region) -> list[tuple[int, int]]:
-    """The first and the last pair of pages, where layer and region step alike; else all. Page 0 if none moves."""
+    """The pairs of the least and greatest target page, where layer and region step alike; else all. Page 0 if none.
+
+    Where they step alike, one pair is like another but for the ends: next to the first and last page lies no other.
+    """
     pages = list(zip(pairing.source_pages, pairing.target_pages, strict=False))
     alike = (pair.source.page.page_stride, pair.target.page.page_stride) == (source.stride, target.stride)
     if not pages:
         return [(0, 0)]
-    return [pages[0], pages[-1]] if alike else pages
+    return [min(pages, key=_target_of), max(pages, key=_target_of)] if alike else pages
+
+
+def _target_of(pages: tuple[int, int]) -> int:
+    return pages[1]
+
+
+def _pages_in(view: PageView, place: Place) -> Iterator[int]:
+    """Ids of the view's pages that share bytes with a place."""
+    first = max(0, (place.offset - view.offset - view.page_bytes) // view.page_stride + 1)
+    return takewhile(lambda page: bool(overlaps(page_place(view, page), place)), range(first, view.pages))
 
 
 def _elsewhere_words(pair: LayerPair, source: Region, target: Region) -> str:

@@ -123,7 +123,7 @@ def more(runs: Sequence[Run]) -> str:
 
 
 def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count > 1 else ''}"
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def never_written(run: Run, gap: Place) -> str:
@@ -161,9 +161,8 @@ def not_zeroed(view: LayerView, ordinal: int, tokens: int) -> str:
 
 def out_of_bounds(span: Place, storage_bytes: int) -> str:
     """L4."""
-    return (
-        f"bytes {_range(span.offset, span.offset + span.bytes)} of {span.storage} lie outside its {storage_bytes} bytes"
-    )
+    where = f"bytes {_range(span.offset, span.offset + span.bytes)} of {span.storage}"
+    return f"{where} lie outside its {_count(storage_bytes, 'byte')}"
 
 
 def not_own(covered: Covered, outside: Place, verb: str) -> str:
@@ -174,8 +173,10 @@ def not_own(covered: Covered, outside: Place, verb: str) -> str:
 
 def wasteful(group: str, moved: int, useful: int, twice: int, empty: int) -> str:
     """L11."""
-    split = [f"{count} bytes {what}" for count, what in ((twice, "moved twice"), (empty, "into empty pages")) if count]
-    return f"{group}: {moved} bytes are moved for {useful} useful ones ({', '.join(split)})"
+    parts = ((twice, "moved twice"), (empty, "into empty pages"))
+    split = ", ".join(f"{_count(count, 'byte')} {what}" for count, what in parts if count)
+    verb, ones = "is" if moved == 1 else "are", "one" if useful == 1 else "ones"
+    return f"{group}: {_count(moved, 'byte')} {verb} moved for {useful} useful {ones} ({split})"
 
 
 def holder(covered: Covered, place: Place) -> str:

@@ -31,6 +31,7 @@ def solve(question: str, formula: Bool, asked: Mapping[str, Int], budget: int = 
     solver = z3.Solver(ctx=context)
     solver.set("rlimit", budget)
     solver.set("random_seed", 0)
+    solver.set("ctrl_c", False)  # z3 would take an interrupt as its own, and answer unknown
     solver.add(_term(formula).translate(context))
     outcome = solver.check()
     if outcome == z3.unsat:

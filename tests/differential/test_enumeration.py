@@ -8,19 +8,22 @@ import pytest
 from hypothesis import assume, given
 from random_worlds import covered, examples, worlds, worlds_and_source
 
-from kvproof.fuzzing.differ import plan_differences, table_differences
+from kvproof.fuzzing.differ import list_differences, plan_differences, table_differences
 from kvproof.fuzzing.enumerate import World, enumerate_plan
 from kvproof.fuzzing.enumerate_tables import enumerate_tables
 from kvproof.fuzzing.model import TINY
 from kvproof.fuzzing.mutate import mutate
+from kvproof.fuzzing.mutate_lists import MUTATIONS as LISTS
+from kvproof.fuzzing.mutate_lists import mutate_lists
 from kvproof.fuzzing.mutate_tables import mutate_tables
 from kvproof.fuzzing.run import case_of
 from kvproof.fuzzing.source import RandomSource, Source
 from kvproof.fuzzing.tags import bytes_of, carry_out, fits, wrong_bytes
 from kvproof.reference.derive import derive
+from kvproof.reference.export import descriptor_file, synthetic_bases
 from kvproof.reference.faults import FAULTS
 from kvproof.reference.rules import Refusal
-from kvproof.spec.judge.judge import judge
+from kvproof.spec.judge.judge import judge, judge_lists
 from kvproof.spec.judge.plan_laws import judge_spans
 from kvproof.spec.judge.table_laws import table_findings
 from kvproof.spec.judge.verdict import LAWS
@@ -72,6 +75,27 @@ def test_the_judge_finds_what_enumeration_finds_on_spoilt_tables() -> None:
             assert [f"{number}, {name}: {words}" for words in table_differences(scope, spoilt)] == []
             seen.update(finding.law for finding in table_findings(scope, spoilt))
     assert {"bounds", "folding", "descriptor-ids", "parity"} <= set(seen)
+
+
+def test_the_judge_finds_what_enumeration_finds_on_spoilt_lists() -> None:
+    seen: dict[str, Counter[str]] = {name: Counter() for name in LISTS}
+    alone = Counter[str]()
+    for number in range(150):
+        case = case_of(9, number * 3)
+        scope, derived = covered(case), derive(case)
+        lists = descriptor_file(case, derived, synthetic_bases(case))
+        assert list(list_differences(case, scope, lists, derived.plan)) == []
+        for turn in range(4 if lists.transfers else 0):
+            source = RandomSource(f"{number}/{turn}")
+            name, spoilt = mutate_lists(source, lists)
+            if turn == 3:
+                _, spoilt = mutate_lists(source, spoilt)
+            assert [f"{number}, {name}: {words}" for words in list_differences(case, scope, spoilt, derived.plan)] == []
+            answer = judge_lists(case, spoilt)
+            seen[name].update(answer.laws or ("none",))
+            alone.update(answer.laws if len(answer.laws) == 1 else ())
+    assert all(len(laws) > 2 for laws in seen.values()), "each change breaks laws, and different ones"
+    assert {"folding", "bounds", "parity", "descriptor-ids"} <= set(alone), "each law of lists is broken alone too"
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -19,7 +19,7 @@ from kvproof.spec.judge.judge import judge
 from kvproof.spec.judge.plan_laws import required_spans
 from kvproof.spec.scope import assess
 from kvproof.spec.validate import check_case
-from kvproof.spec.vocabulary import Case
+from kvproof.spec.vocabulary import TOKEN_KINDS, Case
 
 
 class Simplest(Source):
@@ -62,6 +62,18 @@ def test_every_feature_is_frequent() -> None:
     rare = {name: seen[name] for name in FEATURES if seen[name] < count // 50}
     assert rare == {}, "each feature in at least 2 % of the cases"
     assert set(seen) <= set(FEATURES)
+
+
+def test_tables_that_no_layer_uses_are_of_any_length() -> None:
+    reach = Counter[bool]()
+    for number in range(600):
+        scope = covered(case_of(0, number))
+        used = {view.group.name for view in scope.consumer.layers}
+        for group in scope.consumer.worker.groups:
+            if scope.tokens is not None and group.name not in used and group.kind in TOKEN_KINDS:
+                table = scope.consumer.worker.tables[group.name]
+                reach[(table.first + len(table.blocks)) * (group.block_tokens or 1) >= scope.tokens] += 1
+    assert min(reach[False], reach[True]) >= 2
 
 
 def test_most_inputs_are_not_the_easy_ones() -> None:

@@ -63,4 +63,3 @@ def test_failures_say_what_was_being_done(agent: Agent) -> None:
         agent.read(good, np.array([2**32]), good, ids(0), later())  # type: ignore[arg-type]
     with pytest.raises(NixlFailure, match="making the transfer: NIXL refused the arguments"):
         agent.read(good, ids(4), good, ids(0), later())
-

@@ -2,6 +2,7 @@
 """Decoding: whatever a file holds, it is a struct or BadInput, whose text names path, value and what is allowed."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -161,10 +162,10 @@ def test_a_value_that_is_not_allowed_is_named_with_its_path(old: str, new: str, 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("tokens = 4", "tokens = 4\ntokens = 4", "not TOML: Cannot overwrite a value (at line 6"),
-        ("[request]", "[request]\n[request]", "not TOML: Cannot declare ('request',) twice"),
+        ("tokens = 4", "tokens = 4\ntokens = 4", "not TOML: the key tokens is given twice"),
+        ("[request]", "[request]\n[request]", "not TOML: the table request is given twice"),
         ("bytes = 40", "bytes = 40, bytes = 40", "not TOML: Duplicate inline table key 'bytes'"),
-        ('name = "one"', 'name = "one"\n"name" = "two"', "not TOML: Cannot overwrite a value"),
+        ('name = "one"', 'name = "one"\n"name" = "two"', 'not TOML: the key "name" is given twice'),
     ],
 )
 def test_a_duplicate_key_of_toml_is_an_error(old: str, new: str, words: str) -> None:
@@ -386,3 +387,21 @@ def test_only_bad_input_escapes_a_plan_with_another_value(plan: dict[str, Any], 
         decode_plan(json.dumps(raw).encode())
     except BadInput as error:
         assert str(error).isprintable(), repr(str(error))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = 1\na = 2\n", "the key a is given twice, or clashes with another (at line 2)"),
+        ("[t]\r\n'c d' = 1\r\n'c d' = 2  # again\r\n", "the key 'c d' is given twice"),
+        ("a.b = 1\na . b = 2\n", "the key a . b is given twice"),
+        ("a = 1\na = [\n  {b = 1},\n  2,\n]\n", "the key a is given twice, or clashes with another (at line 5)"),
+        ("[t]\na = 1\n[ t ]\nb = 1\n", "the table t is given twice"),
+        ("[[t]]\na = 1\n[t]\nb = 1\n", "the table t is given twice"),
+        ("a = 1\n[a.b]\n", "the table a.b is given twice, or clashes with another"),
+        ("a = {b = 1, b = 2}\n", "Duplicate inline table key 'b'"),
+    ],
+)
+def test_a_key_given_twice_is_named(text: str, words: str) -> None:
+    with pytest.raises(BadInput, match=f"^not TOML: {re.escape(words)}"):
+        decode_case(text.encode())

@@ -132,7 +132,7 @@ def test_an_unknown_storage_of_a_zero_is_bad_input() -> None:
 
 def test_a_plan_has_a_limit_of_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     zeroes = [{"target": ["D0", "host", 0], "bytes": 1, "count": 2**40}]
-    with pytest.raises(BadInput, match="the plan has 1099511627782 single spans; at most 2000000 are judged"):
+    with pytest.raises(BadInput, match="the plan has 1099511627782 single spans; at most 1000000 are judged"):
         judged_file(PLAN_FILE | {"zeroes": zeroes})
     monkeypatch.setattr(expand, "SPANS_LIMIT", 6)
     assert judged_file(PLAN_FILE).verdict == "lawful"

@@ -194,6 +194,60 @@ def test_l6b_rows_of_two_producer_groups() -> None:
     )
 
 
+def long_rows(length: int, start: int = 0, lead: int = 0) -> Tables:
+    """Rows of a and b that start ``start`` bytes before a on both sides, a being ``lead`` bytes into the storage."""
+    members = (Member("a", start), Member("b", start + 8))
+    return with_rows(*(replace(row, offset=lead - start, bytes=length, members=members) for row in ROWS))
+
+
+def test_l6b_a_byte_of_the_next_page() -> None:
+    """At the same offset on both sides; but the next page is another block's, and pairs with another one."""
+    longer = {f"worker.{i}.storages.0.bytes": 162 for i in (0, 1)}
+    assert judged(long_rows(16), longer).verdict == "lawful"
+    answer = judged(long_rows(17), longer)
+    assert (answer.verdict, answer.laws) == ("hazard", ("folding",))
+    assert words(answer, "folding") == (
+        "D0, a: rides in region D0/main bytes 0–16, stride 16, 10 pages, "
+        "but lies elsewhere in region P0/main bytes 0–16, stride 16, 10 pages (page 1 in page 0)"
+    )
+
+
+def test_l6b_a_byte_of_the_page_before() -> None:
+    shifted = {f"worker.{i}.{path}": value for i in (0, 1) for path, value in LEAD.items()}
+    assert judged(long_rows(16, lead=1), shifted).verdict == "lawful"
+    answer = judged(long_rows(17, start=1, lead=1), shifted)
+    assert (answer.verdict, answer.laws) == ("hazard", ("folding",))
+    assert words(answer, "folding") == (
+        "D0, b: rides in region D0/main bytes 0–16, stride 16, 10 pages, "
+        "but lies elsewhere in region P0/main bytes 0–16, stride 16, 10 pages (page 6 in page 7)"
+    )
+    # Before page 0 of a lies nothing, after page 9 of b nothing either.
+    only = {"worker.1.tables.kv": {"blocks": [0]}, "worker.0.tables.kv": {"blocks": [1]}, "request": {"tokens": 2}}
+    for start, length, page, laws in (
+        (1, 17, 0, ()),
+        (1, 17, 1, ("folding",)),
+        (0, 17, 9, ()),
+        (0, 17, 8, ("folding",)),
+        (1, 18, 0, ("folding",)),
+    ):
+        moved = long_rows(length, start=start, lead=1)
+        kv = Pairing("kv", 0, 0, (2,), (page,))
+        moved = replace(moved, pairings=(kv, *moved.pairings[1:]))
+        assert (page, judged(moved, shifted | only).laws) == (page, laws)
+
+
+LEAD: dict[str, Any] = {"storages.0.bytes": 162, "layers.0.offset": 1, "layers.1.offset": 9}
+
+
+def test_l6b_a_page_further_on() -> None:
+    """The descriptor of page p lies on page p + 2 of b and on no page beside: as such a region stands for nothing."""
+    for source_at, target_at in ((40, 40), (8, 40)):
+        far = replace(
+            with_region(1, "source", offset=source_at, pages=8), target=with_region(1, offset=target_at, pages=8).target
+        )
+        assert "folding" in judged(far).laws
+
+
 def test_l6c_lengths_that_differ() -> None:
     answer = judged(with_region(2, "source", stride=8, bytes=8, pages=5))
     assert answer.verdict == "lawful"

@@ -36,6 +36,7 @@ BAD_CASES = {
     "float": (edit("tokens = 160", "tokens = 160.0"), "found 160.0"),
     "negative": (edit("tokens = 160", "tokens = -160"), "found -160"),
     "2^70": (edit("tokens = 160", f"tokens = {2**70}"), f"found {2**70}"),
+    "no consumer": (edit('role = "consumer"', 'role = "producer"'), "a producer has none; the case has no consumer"),
     "missing table": (edit(", idx = { blocks = [40, 41, 42], cached_tokens = 0 }", ""), "the table of group 'idx'"),
     "block outside its pool": (edit("[40, 41, 42]", "[40, 41, 100]"), "block 100 is not in pool"),
     "page past its storage": (edit("bytes = 12800", "bytes = 12799"), "ends at byte 12800"),
@@ -98,7 +99,7 @@ def test_bad_plan_is_one_line_and_exit_2(tmp_path: Path, name: str) -> None:
 
 
 BAD_USAGE = {
-    "unknown command": (["chekc"], "chekc"),
+    "unknown command": (["chekc"], "no command is called 'chekc', perhaps check; there are prove, check"),
     "unknown option": (["check", "--quick"], "--quick"),
     "unknown fault": (["check", "--fault", "bad-rule", PADDED_TAIL], "known: suffix-selection"),
     "unknown fault of plan": (["plan", "--fault", "bad-rule", PADDED_TAIL], "known: suffix-selection"),
@@ -110,9 +111,32 @@ BAD_USAGE = {
     "stdin twice in check": (["check", "-", "-"], "given twice"),
     "empty name": (["check", ""], "file name is empty"),
     "unknown device": (["transfer", "--device", "tpu"], "tpu"),
-    "no deadline": (["transfer", "--deadline", "0"], "--deadline"),
-    "deadline not a number": (["transfer", "--deadline", "nan"], "--deadline"),
+    "no deadline": (["transfer", "--deadline", "0"], "--deadline: '0' is not a number of seconds above 0"),
+    "deadline not a number": (["transfer", "--deadline", "nan"], "--deadline: 'nan'"),
+    "deadline without an end": (["transfer", "--deadline", "1e300"], "at most 604800"),
+    "deadline of centuries": (["transfer", "--deadline", "1e12"], "at most 604800"),
+    "endless search": (["fuzz", "--seconds", "1e9"], "at most 604800"),
     "limit of nothing": (["transfer", "--limit-bytes", "0"], "--limit-bytes"),
+    "fraction of bytes": (["transfer", "--limit-bytes", "1.5"], "'1.5' is not a whole number from 1 to "),
+    "word for bytes": (["transfer", "--limit-bytes", "true"], "--limit-bytes: 'true' is not a whole number"),
+    "fraction of a seed": (["prove", "--seed", "1.5"], "--seed: '1.5' is not a whole number from 0 to 2147483647"),
+    "seed of fuzz": (["fuzz", "--seed", "1e3"], "--seed: '1e3' is not a whole number from 0 to 2147483647"),
+    "negative seed": (["fuzz", "--seed", "-1"], "--seed: '-1' is not a whole number"),
+    "huge seed": (["prove", "--seed", "9" * 5000], "--seed: '999"),
+    "no seed": (["prove", "--seed", ""], "--seed: ''"),
+    "no report": (["check", "--junit", ""], "--junit: the path is empty"),
+    "no folder": (["fuzz", "--out", ""], "--out: the path is empty"),
+    "no queries": (["prove", "--smt2", ""], "--smt2: the path is empty"),
+    "long report": (["check", "--junit", "a" * 300], "--junit: "),
+    "long folder": (["fuzz", "--out", "a" * 300], "cannot be written: File name too long"),
+    "long queries": (["prove", "--smt2", "a" * 300], "cannot be written: File name too long"),
+    "long case": (["check", "a" * 300], "cannot be read: File name too long"),
+    "long case to move": (["transfer", "a" * 300], "cannot be read: File name too long"),
+    "folder for a report": (["check", "--junit", "/"], "--junit: / cannot be written: Is a directory"),
+    "engine twice": (["prove", "--engine", "z3,z3"], "--engine: z3 is given twice"),
+    "too much": (["judge", "a", "b", "c"], "more arguments than judge takes: 'c'"),
+    "no command": ([], "no command before '--json'; there are prove, check"),
+    "no negative": (["check", "--no-json"], "Unknown option: --no-json"),
     "too large": (["transfer", "--limit-bytes", "1000", PADDED_TAIL], "--limit-bytes"),
     "seconds not a number": (["fuzz", "--seconds", "abc"], "--seconds"),
     "no seconds": (["fuzz", "--seconds", "-1"], "--seconds"),
@@ -128,18 +152,16 @@ BAD_USAGE = {
 @pytest.mark.parametrize("name", BAD_USAGE)
 def test_bad_usage_is_one_line_and_exit_2(name: str) -> None:
     arguments, words = BAD_USAGE[name]
-    ran = kvproof(*arguments)
+    ran = kvproof(*(arguments or ["--json"]))
     assert ran.status == 2
     assert ran.err.count("\n") == 1
     assert words in ran.err
+    assert len(ran.err) < 2500
 
 
 @pytest.mark.parametrize("name", BAD_USAGE)
 def test_bad_usage_is_json_where_asked_for(name: str) -> None:
     ran = kvproof(*BAD_USAGE[name][0], "--json")
-    if name == "report nowhere":
-        assert ran.status == 2
-        return
     data = ran.data
     assert (data["format"], data["verdict"], data["exit"]) == (1, "bad-input", 2)
     words = data.get("error") or data["cases"][0]["error"]
@@ -163,10 +185,26 @@ def test_unreadable_file(tmp_path: Path) -> None:
     assert (ran.status, ran.err) == (2, f"{path}: cannot be read: Permission denied\n")
 
 
-def test_endless_file_is_not_read_to_its_end() -> None:
-    ran = kvproof("check", "/dev/zero")
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
+def test_devices_are_not_read(path: str) -> None:
+    ran = kvproof("check", path)
     assert ran.status == 2
-    assert "more than 4194304 bytes" in ran.err
+    assert ran.err == f"{path}: is a device; a case is a file or a pipe, or '-' for standard input\n"
+
+
+def test_pipe_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    ran = kvproof("check", tmp_path / "pipe")
+    assert ran.status == 2
+    assert "is a pipe that nothing comes out of; '-' reads standard input" in ran.err
+
+
+def test_pipe_with_a_writer_is_read() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as stream:
+        stream.write(PADDED_TAIL.read_bytes())
+    assert kvproof("check", f"/dev/fd/{reading}").lines[0].startswith("ok    hisparse-padded-tail")
+    os.close(reading)
 
 
 def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path: Path) -> None:
@@ -185,3 +223,51 @@ def test_key_with_control_characters_is_one_line(tmp_path: Path) -> None:
     ran = kvproof("check", edited(tmp_path, ("tokens = 160", 'tokens = 160\n"\\u001b[31m\\n" = 1')))
     assert (ran.status, ran.err.count("\n")) == (2, 1)
     assert "\x1b" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "json"),
+    [
+        (["--json"], True),
+        (["--json=true"], True),
+        (["--json=false"], False),
+        (["--json", "--json=no"], False),
+        (["--", "--json"], False),
+        ([], False),
+    ],
+)
+def test_errors_are_json_if_the_parser_says_so(words: list[str], json: bool) -> None:
+    ran = kvproof("judge", "a", "b", "c", *words)
+    assert (ran.status, bool(ran.out)) == (2, json)
+
+
+def test_long_values_are_cut() -> None:
+    for words in (["--fault", "x" * 5000], ["--fault", "x " * 5000]):
+        ran = kvproof("check", *words)
+        assert (ran.status, "…" in ran.err, len(ran.err) < 2500) == (2, True, True)
+        assert len(kvproof("check", *words, "--json").data["error"]) < 2500
+
+
+def test_file_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    edited(tmp_path, name="<stdin>")
+    assert kvproof("check", "<stdin>").status == 0
+    odd = os.fsdecode(b"b\xff\xe9.toml")
+    edited(tmp_path, name=odd)
+    ran = kvproof("check", odd, "--json")
+    assert ran.out.isascii()
+    assert ran.data["cases"][0]["file"] == "b\\xff\\xe9.toml"
+    assert kvproof("check", os.fsdecode(b"\xff")).err == "\\xff: cannot be read: No such file or directory\n"
+
+
+def test_nothing_judged_claims_nothing() -> None:
+    for command in ("check", "transfer"):
+        ran = kvproof(command, "missing.toml")
+        assert ran.status == 2
+        assert "not tried" not in ran.out
+        assert "Taken on trust" not in ran.out
+
+
+def test_key_given_twice_is_named(tmp_path: Path) -> None:
+    ran = kvproof("check", edited(tmp_path, ("tokens = 160", "tokens = 160\ntokens = 161")))
+    assert "the key tokens is given twice" in ran.err

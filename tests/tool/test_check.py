@@ -136,5 +136,11 @@ def test_case_from_standard_input() -> None:
     assert ran.lines[0].startswith("ok    hisparse-padded-tail: lawful")
 
 
+def test_rule_without_a_request_is_judged_by_its_tables() -> None:
+    ran = kvproof("check", "--fault", "row-fold-by-base", REGRESSIONS / "v41-aliased-groups.toml")
+    assert ran.status == 1
+    assert "wasteful (economy) under row-fold-by-base (no [request]: only the laws about tables apply)" in ran.out
+
+
 def test_says_what_is_not_proven() -> None:
     assert "Taken on trust" in kvproof("check", PADDED_TAIL).out

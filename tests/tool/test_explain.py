@@ -50,7 +50,13 @@ def test_long_tables_are_cut_with_a_count(tmp_path: Path) -> None:
     )
     lines = kvproof("explain", case).lines
     assert sum("… 34 more" in line for line in lines) == 2
-    assert any("… 80 in all" in line for line in lines)
+    assert sum("… 40 in all" in line for line in lines) == 4
+
+
+def test_ids_are_told_by_group_and_region() -> None:
+    lines = kvproof("explain", REGRESSIONS / "hybrid-two-ssm-groups.toml").lines
+    start = lines.index("  m0: P0/kv → D0/kv, layers.4.mamba, state")
+    assert lines[start + 1 : start + 3] == ["    P0: 92", "    D0: 115"]
 
 
 def test_lines_fit_100_columns() -> None:

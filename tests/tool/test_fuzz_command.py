@@ -50,4 +50,15 @@ def test_folder_that_is_a_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("")
     ran = kvproof("fuzz", "--seconds", "1", "--out", path)
-    assert (ran.status, ran.err) == (2, f"{path}: --out: is no folder\n")
+    assert (ran.status, ran.err) == (2, f"kvproof: --out: {path} is no folder\n")
+
+
+def test_case_that_cannot_be_written_leaves_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    ran = kvproof("fuzz", "--seconds", "60", "--seed", "1", "--fault", "fold-by-base", "--out", tmp_path)
+    assert ran.status == 1
+    assert "fold-by-base goes wrong" in ran.out
+    assert ran.err.endswith("cannot be written: No space left on device\n")

@@ -122,7 +122,9 @@ def test_plan_of_the_example_is_the_plan_by_hand() -> None:
     assert kvproof("plan", PADDED_TAIL, "--json").out == ran.out
 
 
-def test_case_without_request_has_an_empty_plan() -> None:
-    ran = kvproof("plan", REGRESSIONS / "v41-aliased-groups.toml")
-    assert (ran.status, ran.data["copies"], ran.data["zeroes"]) == (0, [], [])
-    assert "no [request]" in ran.err
+@pytest.mark.parametrize("option", [[], ["--descriptors"], ["--route", "gpu"], ["--fault", "fold-by-base"], ["--json"]])
+def test_case_without_request_has_no_plan(option: list[str]) -> None:
+    case = REGRESSIONS / "v41-aliased-groups.toml"
+    ran = kvproof("plan", case, *option)
+    assert ran.status == 2
+    assert ran.err == f"{case}: case v41-aliased-groups has no [request]: there is nothing to plan\n"

@@ -39,6 +39,26 @@ def test_report_of_a_fault(tmp_path: Path) -> None:
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
 
 
+def test_report_that_cannot_be_written_leaves_the_answer() -> None:
+    ran = kvproof("check", PADDED_TAIL, "--junit", "/dev/full")
+    assert ran.status == 2
+    assert ran.lines[0].startswith("ok    hisparse-padded-tail")
+    assert ran.err == "kvproof: --junit: /dev/full cannot be written: No space left on device\n"
+    ran = kvproof("check", PADDED_TAIL, "--fault", "suffix-selection", "--junit", "/dev/full", "--json")
+    assert (ran.status, ran.data["exit"]) == (1, 1)
+
+
+def test_report_is_tried_before_the_work(tmp_path: Path) -> None:
+    for name in ("check", "prove"):
+        ran = kvproof(name, "--junit", tmp_path / "no" / "report.xml")
+        assert (ran.status, ran.out) == (2, "")
+    kept = tmp_path / "report.xml"
+    kept.write_text("before")
+    kvproof("judge", PADDED_TAIL, "missing.json", "--junit", kept)
+    kvproof("judge", PADDED_TAIL, "missing.json", "--junit", tmp_path / "new.xml")
+    assert (kept.read_text(), (tmp_path / "new.xml").exists()) == ("before", False)
+
+
 def test_report_holds_any_text(tmp_path: Path) -> None:
     path = tmp_path / "report.xml"
     write_junit(path, "check", [Line("a\x00\x1b<&\ud800", "failure", "\x07", "]]>\ufffe")])

@@ -13,7 +13,7 @@ from shutil import copytree, ignore_patterns
 import pytest
 from commands import PADDED_TAIL, REGRESSIONS, kvproof
 
-from kvproof import cli
+from kvproof import application
 
 KVPROOF = Path(sys.executable).with_name("kvproof")
 ROOT = Path(__file__).parent.parent.parent
@@ -89,7 +89,7 @@ def test_internal_error_is_one_line_and_exit_70(monkeypatch: pytest.MonkeyPatch)
     def fails(words: list[str]) -> int:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(cli, "run", fails)
+    monkeypatch.setattr(application, "run", fails)
     ran = kvproof("check", "--json")
     assert ran.status == 70
     assert ran.err.startswith("kvproof: internal error: ZeroDivisionError: division by zero")

@@ -97,4 +97,28 @@ def test_queries_go_to_no_file(tmp_path: Path) -> None:
     path.write_text("")
     ran = kvproof("prove", "--smt2", path)
     assert ran.status == 2
-    assert ran.err.startswith(f"{path}: --smt2")
+    assert ran.err == f"kvproof: --smt2: {path} is no folder\n"
+
+
+@pytest.mark.parametrize("name", ["product keeps order", "Product-keeps_order", "p01"])
+def test_claim_by_its_printed_name(name: str) -> None:
+    ran = kvproof("prove", "--only", name, "--json")
+    assert [each["id"] for each in ran.data["obligations"]] == ["P01"]
+
+
+def test_one_engine_is_a_weaker_claim() -> None:
+    assert "z3 and cvc5 (every claim needs both)" in kvproof("prove", "--only", "P01").out
+    for engine, other in (("z3", "cvc5"), ("cvc5", "z3")):
+        ran = kvproof("prove", "--only", "P01", "--engine", engine)
+        assert f"Taken on trust: {engine} alone (a weaker claim than that of two engines" in ran.out
+        assert f"{other}" not in ran.out
+
+
+def test_queries_that_cannot_be_written_leave_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(proofs, "_dump", full)
+    ran = kvproof("prove", "--only", "P01", "--smt2", tmp_path)
+    assert (ran.status, ran.lines[0]) == (2, "P01  proved    product keeps order")
+    assert ran.err == f"kvproof: --smt2: {tmp_path} cannot be written: No space left on device\n"

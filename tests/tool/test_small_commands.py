@@ -4,12 +4,15 @@ import re
 import subprocess
 import sys
 
+import msgspec
 import pytest
 from commands import PADDED_TAIL, REGRESSIONS, kvproof
 
 import kvproof as api
 from kvproof.exits import Exit, exit_of, worst
 from kvproof.reference.faults.registry import FAULTS
+from kvproof.shapes import ErrorAnswer
+from kvproof.words import plural
 
 JUDGEMENT = ("`reason`", "`words`", "`findings`", "`ratios`", "`corrupt`, `contested`", "`not_applicable`")
 """Rows of docs/json.md."""
@@ -24,11 +27,27 @@ def test_faults_are_listed() -> None:
         assert len(entry["words"]) > 40
 
 
-@pytest.mark.parametrize("subject", ["case", "plan", "descriptors", "judgement"])
+@pytest.mark.parametrize("subject", ["case", "plan", "descriptors", "judgement", "error"])
 def test_schema_of_one_format(subject: str) -> None:
     schema = kvproof("schema", subject).data
     assert schema["$ref"].removeprefix("#/$defs/") in schema["$defs"]
     assert kvproof("schema").data[subject] == schema
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["$id"] == f"urn:kvproof:{subject}:1"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nope"],
+        ["check", "--fault", "x"],
+        ["plan", "missing.toml"],
+        ["plan", REGRESSIONS / "refused-layer-absent.toml"],
+    ],
+)
+def test_errors_are_as_their_schema_says(words: list[object]) -> None:
+    assert msgspec.convert(kvproof(*words, "--json").data, ErrorAnswer, strict=True).error
+    assert set(kvproof(*words, "--json").data) == set(ErrorAnswer.__struct_fields__)
 
 
 def test_schema_names_what_a_judgement_holds() -> None:
@@ -47,6 +66,7 @@ def test_help_is_plain_and_names_every_command() -> None:
     ran = kvproof("--help")
     assert ran.status == 0
     assert "│" not in ran.out
+    assert not any(line.endswith(" ") for line in ran.lines)
     for name in ("prove", "check", "plan", "judge", "transfer", "explain", "fuzz", "faults", "schema"):
         assert f"  {name}: " in ran.out
         assert kvproof(name, "--help").status == 0
@@ -89,6 +109,10 @@ def test_status_of_a_verdict() -> None:
     verdicts = ("lawful", "wasteful", "hazard", "corrupt", "refused", "not-covered")
     assert [int(exit_of(verdict)) for verdict in verdicts] == [0, 0, 1, 1, 1, 3]
     assert exit_of("wasteful", strict=True) == 1
+
+
+def test_one_is_no_plural() -> None:
+    assert [plural(count, "byte") for count in (0, 1, 2, 1000)] == ["0 bytes", "1 byte", "2 bytes", "1,000 bytes"]
 
 
 def test_public_names_exist() -> None:

@@ -88,6 +88,22 @@ def test_transfer_that_does_not_finish_is_exit_3(monkeypatch: pytest.MonkeyPatch
     assert ran.err == f"{PADDED_TAIL}: the transfer did not finish: reading: past its deadline\n"
 
 
+def test_more_memory_than_there_is_is_exit_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kvproof import moving
+
+    monkeypatch.setattr(moving, "free_memory", lambda: 1)
+    ran = kvproof("transfer", PADDED_TAIL)
+    assert ran.status == 3
+    words = "the storages hold 38,400 bytes, this machine has 1 byte of free memory"
+    assert ran.err == f"{PADDED_TAIL}: the transfer did not finish: {words}\n"
+
+
+def test_case_without_request_is_skipped() -> None:
+    ran = kvproof("transfer", REGRESSIONS / "v41-aliased-groups.toml")
+    words = "skip  v41-aliased-groups: the case has no [request]: there is nothing to move"
+    assert (ran.status, ran.lines[0]) == (0, words)
+
+
 def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
 

@@ -15,6 +15,7 @@ from kvproof.failure import Failure
 from kvproof.junit import TestCase, outcome_of, write_junit
 from kvproof.options import CaseFiles, FaultName, Json, Junit
 from kvproof.output import Output
+from kvproof.places import writable_file
 from kvproof.reference.faults.registry import Fault
 from kvproof.sources import Source, case_sources, fault_named, read_case
 from kvproof.spec.scope import assess
@@ -52,6 +53,7 @@ def command(*cases: CaseFiles, fault: FaultName = None, json: Json = False, juni
     """
     out = Output(json)
     rule = fault_named(fault)
+    writable_file("--junit", junit)
     entries = []
     for source in case_sources(cases):
         entry = _entry(source, rule)
@@ -62,7 +64,7 @@ def command(*cases: CaseFiles, fault: FaultName = None, json: Json = False, juni
             out.line(text, style)
     status = worst(entry.status for entry in entries)
     _conclude(out, entries, rule)
-    write_junit(junit, "check", [entry.junit for entry in entries])
+    status = worst((status, write_junit(junit, "check", [entry.junit for entry in entries])))
     out.answer(
         "check",
         status,
@@ -86,8 +88,9 @@ def _conclude(out: Output, entries: list[Entry], rule: Fault | None) -> None:
         runs = sum(len(entry.data.get("faults", ())) for entry in entries)
         text = f"{plural(len(entries), 'case')}: {good} as expected, {len(entries) - good} not ({verdicts})"
         out.line(f"{text}; {plural(runs, 'run')} of faulty rules", "good" if good == len(entries) else "bad")
-    for text in NOT_PROVEN_BY_CHECK:
-        out.line(text, "dim")
+    if any(entry.verdict != "bad-input" for entry in entries):
+        for text in NOT_PROVEN_BY_CHECK:
+            out.line(text, "dim")
 
 
 def _entry(source: Source, rule: Fault | None) -> Entry:
@@ -167,10 +170,10 @@ def _fault_entry(source: Source, case: Case, run: FaultRun, seconds: float) -> E
         status, verdict = exit_of(judgement.verdict, strict=True), judgement.verdict
         words = headline(judgement)
         if status == Exit.OK:
-            lines.append((f"{name}: lawful under {run.fault}", "good"))
+            lines.append((f"{name}: lawful under {run.fault}{_tables_only(case)}", "good"))
         else:
             lines.append((f"{name}: {words}", "bad" if status == Exit.BROKEN else "doubt"))
-            lines.append((f"    {summary(judgement)} under {run.fault}{_as_expected(run)}", None))
+            lines.append((f"    {summary(judgement)} under {run.fault}{_tables_only(case)}{_as_expected(run)}", None))
             finding = main_finding(judgement)
             if finding is not None and finding.witness is not None:
                 lines.append((f"    {witness_words(finding)}", None))
@@ -182,6 +185,11 @@ def _fault_entry(source: Source, case: Case, run: FaultRun, seconds: float) -> E
     }  # fmt: skip
     report = TestCase(name, outcome_of(status), words, "\n".join(text for text, _ in lines), seconds)
     return Entry(source, status, tuple(lines), data, report, verdict)
+
+
+def _tables_only(case: Case) -> str:
+    """Without a request nothing moves, and the laws about moves have nothing to say."""
+    return "" if case.request is not None else " (no [request]: only the laws about tables apply)"
 
 
 def _as_expected(run: FaultRun) -> str:

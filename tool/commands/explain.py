@@ -123,7 +123,7 @@ def _spot_cells(spot: Spot) -> Sequence[str]:
 
 def _print_regions(out: Output, case: Case, derived: Derived) -> None:
     for worker, regions in derived.tables.registered.items():
-        layers = {layer.name: layer for each in case.worker if each.name == worker for layer in each.layers}
+        layers = _layers(case, worker)
         out.line()
         out.line(f"{worker}: {plural(len(regions), 'region')}", "head")
         heads = ("", "storage", "offset", "bytes", "stride", "pages", "section", "layers")
@@ -135,16 +135,23 @@ def _print_regions(out: Output, case: Case, derived: Derived) -> None:
 
 
 def _region_cells(number: int, region: Region, layers: Mapping[str, Layer]) -> Sequence[str]:
+    storage = str(region.storage).split("/", 1)[1]
+    numbers = (region.offset, region.bytes, region.stride, region.pages)
+    return (str(number), storage, *map(str, numbers), region.section, _member_words(region, layers))
+
+
+def _layers(case: Case, worker: str) -> dict[str, Layer]:
+    return {layer.name: layer for each in case.worker if each.name == worker for layer in each.layers}
+
+
+def _member_words(region: Region, layers: Mapping[str, Layer]) -> str:
+    """The layers that a region stands for."""
     members = [
         member.layer if member.part is None else f"{member.layer}, {layers[member.layer].parts[member.part].name}"
         for member in region.members
     ]
-    names = ", ".join(members[:MEMBERS_SHOWN])
     more = len(members) - MEMBERS_SHOWN
-    storage = str(region.storage).split("/", 1)[1]
-    numbers = (region.offset, region.bytes, region.stride, region.pages)
-    tail = f"{names}{f' and {more} more' if more > 0 else ''}"
-    return (str(number), storage, *map(str, numbers), region.section, tail)
+    return f"{', '.join(members[:MEMBERS_SHOWN])}{f' and {more} more' if more > 0 else ''}"
 
 
 def _print_ids(out: Output, case: Case, derived: Derived) -> None:
@@ -153,10 +160,19 @@ def _print_ids(out: Output, case: Case, derived: Derived) -> None:
         return
     out.line()
     out.line("descriptor ids, paired by position", "head")
-    for worker, numbers in ids.items():
-        shown = ", ".join(str(number) for number in numbers[:IDS_SHOWN])
-        more = f", … {len(numbers)} in all" if len(numbers) > IDS_SHOWN else ""
-        out.line(f"  {worker}: {shown}{more}")
+    tables, start = derived.tables, 0
+    for pairing in tables.pairings[:REGIONS_SHOWN]:
+        end = start + len(pairing.source_pages)
+        source, target = tables.source[pairing.source], tables.target[pairing.target]
+        layers = _layers(case, str(target.storage).split("/", 1)[0])
+        out.line(f"  {pairing.group}: {source.storage} → {target.storage}, {_member_words(target, layers)}")
+        for worker, numbers in ids.items():
+            shown = ", ".join(str(number) for number in numbers[start:end][:IDS_SHOWN])
+            more = f", … {end - start} in all" if end - start > IDS_SHOWN else ""
+            out.line(f"    {worker}: {shown}{more}")
+        start = end
+    if len(tables.pairings) > REGIONS_SHOWN:
+        out.line(f"  … and {len(tables.pairings) - REGIONS_SHOWN} more")
 
 
 def _ids(case: Case, derived: Derived | None) -> dict[str, list[int]]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -13,17 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from kvproof.exits import Exit, worst
-from kvproof.failure import Failure
-from kvproof.options import FaultName, Json, OutputPath
-from kvproof.output import Output
+from kvproof.interrupts import Held
+from kvproof.options import SEED_LIMIT, FaultName, Json, OutputPath, seconds, whole
+from kvproof.output import Output, remark
+from kvproof.places import unwritable, usable_folder
 from kvproof.sources import fault_named
 from kvproof.words import plural
 
 if TYPE_CHECKING:
     from kvproof.fuzzing.run import Finding, FuzzReport
 
-Seconds = Annotated[float, Parameter(help="How long to try new cases.")]
-Seed = Annotated[int, Parameter(help="The cases depend on this alone; how many there are, on the machine.")]
+Seconds = Annotated[float, seconds(), Parameter(help="How long to try new cases.")]
+Seed = Annotated[int, whole(0, SEED_LIMIT), Parameter(help="Decides the cases; how many, the machine does.")]
 Folder = Annotated[Path | None, OutputPath, Parameter(help="Where found cases go; ./kvproof-fuzz by default.")]
 
 UNSEEN_SHOWN = 10
@@ -41,18 +41,18 @@ def command(
     """
     output = Output(json)
     fault_named(fault)
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise Failure(f"--seconds: {seconds} is not a number of seconds above 0")
-    if out is not None and out.exists() and not out.is_dir():
-        raise Failure("--out: is no folder", source=str(out))
-    from kvproof.fuzzing.run import fuzz
+    usable_folder("--out", out)
+    with Held():
+        from kvproof.fuzzing.differ import load_tensors
+        from kvproof.fuzzing.run import fuzz
 
-    try:
-        report = fuzz(seconds, seed, fault, out, _progress())
-    except OSError as error:
-        where = str(error.filename or out or "")
-        raise Failure(f"--out: cannot be written: {error.strerror}", source=where) from None
+        if fault is None:
+            load_tensors()
+    report = fuzz(seconds, seed, fault, out, _progress())
     status = _status(report)
+    if report.unwritten is not None:
+        remark(unwritable("--out", Path(report.unwritten.filename or "."), report.unwritten).line)
+        status = worst((status, Exit.USAGE))
     _show(output, report, status)
     output.answer(
         "fuzz",
@@ -87,7 +87,7 @@ def _show(out: Output, report: FuzzReport, status: Exit) -> None:
         out.line(f"{finding.check}: {first}", style)
         for text in more:
             out.line(f"    {text}")
-        out.line(f"    case {finding.number} of seed {report.seed}, shrunk: {finding.path}")
+        out.line(f"    case {finding.number} of seed {report.seed}, shrunk: {finding.path or 'in no file, see above'}")
     tried = f"{plural(report.cases, 'case')} in {report.seconds:.1f} s, seed {report.seed}"
     if report.fault is None:
         found = plural(len(report.findings), "disagreement") if report.findings else "no disagreement"
@@ -132,7 +132,6 @@ def _progress() -> Callable[[int, float], None] | None:
         nonlocal shown
         if int(seconds) != shown:
             shown = int(seconds)
-            sys.stderr.write(f"\r{cases} cases, {shown} s \r")
-            sys.stderr.flush()
+            remark(f"\r{plural(cases, 'case')}, {shown} s \r", raw=True)
 
     return show

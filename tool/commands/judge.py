@@ -7,12 +7,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from kvproof.exits import Exit, exit_of
-from kvproof.failure import Failure
+from kvproof.exits import Exit, exit_of, worst
+from kvproof.failure import STDIN, Failure
 from kvproof.junit import TestCase, outcome_of, write_junit
 from kvproof.options import CaseFile, Flag, Json, Junit
 from kvproof.output import Output
-from kvproof.sources import STDIN, read_case, read_plan, source_of
+from kvproof.places import writable_file
+from kvproof.sources import read_case, read_plan, source_of
 from kvproof.spec.decode import BadInput
 from kvproof.spec.descriptors import DescriptorFile
 from kvproof.spec.judge.judge import judge_lists, judge_plan_file
@@ -50,18 +51,20 @@ def command(
     out = Output(json)
     if case == STDIN and plan == STDIN:
         raise Failure("standard input can be read only once: '-' is given twice")
-    loaded = read_case(source_of(case))
-    source = source_of(plan)
+    writable_file("--junit", junit)
+    about, source = source_of(case), source_of(plan)
+    loaded = read_case(about)
     file = read_plan(source)
     if file.case != loaded.name:
-        raise Failure(f"the plan is for case {file.case!r}, not for {loaded.name!r} ({case})", source=source.name)
+        raise Failure(f"the plan is for case {file.case!r}, not for {loaded.name!r} ({about.name})", source=source.name)
     judgement = _judge(loaded, file, source.name)
     status = exit_of(judgement.verdict, strict=strict)
     lines = list(_lines(loaded, judgement, status))
     for text, style in lines:
         out.line(text, style)
     details = "\n".join(text for text, _ in lines)
-    write_junit(junit, "judge", [TestCase(loaded.name, outcome_of(status), headline(judgement), details)])
+    report = TestCase(loaded.name, outcome_of(status), headline(judgement), details)
+    status = worst((status, write_junit(junit, "judge", [report])))
     out.answer(
         "judge",
         status,

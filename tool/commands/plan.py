@@ -11,8 +11,9 @@ from cyclopts import Parameter
 from kvproof.exits import Exit
 from kvproof.failure import Failure
 from kvproof.files import file_text
+from kvproof.interrupts import Held
 from kvproof.options import CaseFile, FaultName, Flag, Json
-from kvproof.output import Output, write
+from kvproof.output import write
 from kvproof.reference.derive import derive
 from kvproof.reference.export import descriptor_file, plan_file, synthetic_bases
 from kvproof.reference.faults.registry import Fault
@@ -40,7 +41,7 @@ def command(
 
     A refused pair has none: exit 1, with the reason. A pair that kvproof does not model: exit 3.
     """
-    out = Output(json)
+    del json
     rule = fault_named(fault)
     if rule is not None and route == "gpu":
         raise Failure("--fault: faulty rules replace the reference's; gpu_impl has only the lawful ones")
@@ -51,13 +52,13 @@ def command(
         raise Failure(f"refused: {scope.reason}", source=source.name, status=Exit.BROKEN, verdict="refused")
     if isinstance(scope, NotCovered):
         raise Failure(f"not covered: {scope.reason}", source=source.name, status=Exit.UNKNOWN, verdict="not-covered")
+    if loaded.request is None:
+        raise Failure(f"case {loaded.name} has no [request]: there is nothing to plan", source=source.name)
     try:
         file = _of_gpu(loaded, descriptors) if route == "gpu" else _of_reference(loaded, descriptors, rule)
     except Refusal as refusal:
         words = f"refused by {fault}: {refusal.reason}"
         raise Failure(words, source=source.name, status=Exit.BROKEN, verdict="refused") from None
-    if loaded.request is None:
-        out.note(f"{source.name}: the case has no [request]: nothing is copied")
     write(sys.stdout, file_text(file) + "\n")
     return Exit.OK
 
@@ -70,7 +71,8 @@ def _of_reference(case: Case, descriptors: bool, rule: Fault | None) -> PlanFile
 
 
 def _of_gpu(case: Case, descriptors: bool) -> PlanFile | DescriptorFile:
-    from kvproof.gpu_impl import tables
+    with Held():
+        from kvproof.gpu_impl import tables
 
     if descriptors:
         return tables.descriptor_file(case, synthetic_bases(case))

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from textwrap import wrap
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,25 +13,29 @@ from cyclopts import Parameter
 
 from kvproof.exits import PROOF_EXITS, Exit, worst
 from kvproof.failure import Failure
+from kvproof.interrupts import Held, between
 from kvproof.junit import TestCase, outcome_of, write_junit
-from kvproof.options import Json, Junit, OutputPath
-from kvproof.output import Output
+from kvproof.options import SEED_LIMIT, Json, Junit, OutputPath, whole
+from kvproof.output import Output, remark
+from kvproof.places import unwritable, usable_folder, writable_file
 from kvproof.words import plural, tally
 
 if TYPE_CHECKING:
     from kvproof.proofs.run import Result
 
-ASSUMED = (
-    "Proved of the reference's own functions and the laws' own kernels, for all sizes, ids and tables.",
-    "Taken on trust: z3 and cvc5 (every claim needs both), the translation of these functions into formulas, that the",
-    "engines' worlds are well-formed (W1–W20), and that sources stay unchanged and each byte ends as one of its writes",
-    "(W18). Of other code nothing is claimed; `kvproof check` and `kvproof transfer` try it on cases.",
+PROVED = "Proved of the reference's own functions and the laws' own kernels, for all sizes, ids and tables."
+TRUSTED = (
+    "Taken on trust: {engines}, the translation of these functions into formulas, that the engines' worlds are "
+    "well-formed (W1–W20), and that sources stay unchanged and each byte ends as one of its writes (W18). Of other "
+    "code nothing is claimed; `kvproof check` and `kvproof transfer` try it on cases."
 )
+ONE_ENGINE = "{engine} alone (a weaker claim than that of two engines, which is the default)"
+COLUMNS = 116
 
 Only = Annotated[tuple[str, ...], Parameter(negative=(), help="Only the claim of this id or name; repeatable.")]
 Engines = Annotated[str, Parameter(help="The engines that must agree, comma-separated.")]
 Smt2 = Annotated[Path | None, OutputPath, Parameter(help="Write every query to this folder, as SMT-LIB.")]
-Seed = Annotated[int, Parameter(help="The engines' random seed.")]
+Seed = Annotated[int, whole(0, SEED_LIMIT), Parameter(help="The engines' random seed.")]
 
 
 def command(
@@ -47,15 +52,11 @@ def command(
     Exit 0 only if all are proved; refuted is 1, unknown 3, vacuous 4, two engines that disagree 5.
     """
     out = Output(json)
-    if smt2 is not None:
-        try:
-            smt2.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Failure(f"--smt2: cannot be made a folder: {error.strerror}", source=str(smt2)) from None
-    if seed < 0 or seed >= 2**31:
-        raise Failure(f"--seed: {seed} is not in 0 to {2**31 - 1}")
-    names = [name.strip() for name in engine.split(",") if name.strip()]
-    results = _run(only or None, names, smt2, seed)
+    usable_folder("--smt2", smt2)
+    writable_file("--junit", junit)
+    names = _engines(engine)
+    trouble: list[Exit] = []
+    results = _run(only or None, names, smt2, seed, trouble)
     shown: list[Result] = []
     reports: list[TestCase] = []
     started = monotonic()
@@ -67,7 +68,7 @@ def command(
         reports.append(TestCase(name, outcome, result.reason or result.words, result.claim, seconds))
     status = worst(PROOF_EXITS[result.verdict] for result in shown)
     _conclude(out, shown, names, status)
-    write_junit(junit, "prove", reports)
+    status = worst((status, *trouble, write_junit(junit, "prove", reports)))
     out.answer(
         "prove",
         status,
@@ -76,23 +77,53 @@ def command(
             "engines": names,
             "seed": seed,
             "obligations": [_data(result) for result in shown],
-            "assumed": list(ASSUMED),
+            "assumed": assumed(names),
         },
     )
     return status
 
 
-def _run(only: tuple[str, ...] | None, engines: list[str], smt2: Path | None, seed: int) -> Iterable[Result]:
-    from kvproof.proofs.run import MissingExtra, UnknownClaim, UnknownEngine, prove
+def assumed(engines: list[str]) -> list[str]:
+    """What is taken on trust where these engines agreed."""
+    both = f"{' and '.join(engines)} (every claim needs both)"
+    trusted = both if len(engines) > 1 else ONE_ENGINE.format(engine=engines[0])
+    return [PROVED, *wrap(TRUSTED.format(engines=trusted), COLUMNS)]
+
+
+def _engines(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if names.count(name) > 1:
+            raise Failure(f"--engine: {name} is given twice; one engine cannot agree with itself")
+    return names
+
+
+def _run(
+    only: tuple[str, ...] | None, engines: list[str], smt2: Path | None, seed: int, trouble: list[Exit]
+) -> Iterator[Result]:
+    """The results; and what else went wrong on the way."""
+    from kvproof.proofs.run import Unwritten
 
     try:
-        return prove(only, engines, smt2, seed)
-    except MissingExtra as error:
-        raise Failure(str(error)) from None
-    except UnknownEngine as error:
-        raise Failure(f"--engine: {error}") from None
-    except UnknownClaim as error:
-        raise Failure(f"--only: {error}") from None
+        yield from between(iter(_started(only, engines, smt2, seed)))
+    except Unwritten as error:
+        if smt2 is not None and isinstance(error.__cause__, OSError):
+            remark(unwritable("--smt2", smt2, error.__cause__).line)
+        trouble.append(Exit.USAGE)
+
+
+def _started(only: tuple[str, ...] | None, engines: list[str], smt2: Path | None, seed: int) -> Iterable[Result]:
+    with Held():
+        from kvproof.proofs.run import MissingExtra, UnknownClaim, UnknownEngine, prove
+
+        try:
+            return prove(only, engines, smt2, seed)
+        except MissingExtra as error:
+            raise Failure(str(error)) from None
+        except UnknownEngine as error:
+            raise Failure(f"--engine: {error}") from None
+        except UnknownClaim as error:
+            raise Failure(f"--only: {error}") from None
 
 
 def _show(out: Output, result: Result) -> None:
@@ -121,7 +152,7 @@ def _conclude(out: Output, results: list[Result], engines: list[str], status: Ex
     verdicts = tally(result.verdict for result in results)
     style = "good" if status == Exit.OK else "bad"
     out.line(f"{plural(len(results), 'claim')} by {' and '.join(engines)}: {verdicts} ({kinds})", style)
-    for text in ASSUMED:
+    for text in assumed(engines):
         out.line(text, "dim")
 
 

@@ -12,18 +12,22 @@ import msgspec
 
 from kvproof.comparing import disagreements
 from kvproof.fuzzing.enumerate import enumerate_plan
+from kvproof.fuzzing.enumerate_lists import enumerate_lists
 from kvproof.fuzzing.enumerate_tables import enumerate_tables
 from kvproof.fuzzing.mutate import mutate
+from kvproof.fuzzing.mutate_lists import mutate_lists
 from kvproof.fuzzing.mutate_tables import mutate_tables
 from kvproof.fuzzing.source import RandomSource
 from kvproof.fuzzing.tags import bytes_of, carry_out, fits, memory_faults, total_bytes, wrong_bytes
 from kvproof.fuzzing.write import write_case
+from kvproof.interrupts import Held
 from kvproof.reference.derive import Derived, derive
 from kvproof.reference.export import descriptor_file, plan_file, synthetic_bases
 from kvproof.reference.faults.registry import FAULTS
 from kvproof.reference.rules import Refusal
 from kvproof.reference.simulator import execute, patterned
 from kvproof.spec.decode import decode_plan
+from kvproof.spec.descriptors import DescriptorFile
 from kvproof.spec.judge.expand import expand_plan
 from kvproof.spec.judge.judge import judge, judge_lists
 from kvproof.spec.judge.plan_laws import judge_spans
@@ -89,7 +93,8 @@ def _routes(case: Case, _covered: Covered, derived: Derived) -> Iterator[str]:
 
 def _lists(case: Case, covered: Covered, derived: Derived) -> Iterator[str]:
     """Descriptor lists of both routes are lawful and move the plan's bytes."""
-    from kvproof.gpu_impl import tables as implementation
+    with Held():
+        from kvproof.gpu_impl import tables as implementation
     from kvproof.spec.judge.lists import read_lists
 
     bases = synthetic_bases(case)
@@ -140,6 +145,11 @@ def _memory(case: Case, covered: Covered, derived: Derived) -> Iterator[str]:
     tensors = _on_tensors(derived.plan, before)
     if tensors is not None and tensors != expected:
         yield "gpu_impl on tensors leaves other bytes than the simulator"
+
+
+def load_tensors() -> None:
+    """Have torch imported, if it is installed."""
+    _on_tensors(Plan((), ()), {})
 
 
 def _on_tensors(plan: Plan, memory: dict[str, bytearray]) -> dict[str, bytearray] | None:
@@ -198,6 +208,8 @@ def enumeration_differences(case: Case, covered: Covered, derived: Derived) -> I
             yield from (f"{name}: {words}" for words in plan_differences(covered, plan))
     for name, tables in (("the lawful rules", derived.tables), *_spoilt_tables(case, derived)):
         yield from (f"tables of {name}: {words}" for words in table_differences(covered, tables))
+    for name, lists in _spoilt_lists(case, derived):
+        yield from (f"lists of {name}: {words}" for words in list_differences(case, covered, lists, derived.plan))
 
 
 def _spoilt_tables(case: Case, derived: Derived) -> Iterator[tuple[str, Tables]]:
@@ -205,6 +217,22 @@ def _spoilt_tables(case: Case, derived: Derived) -> Iterator[tuple[str, Tables]]
     for number in range(MUTANTS):
         yield mutate_tables(RandomSource(f"{case.name}/{number}"), derived.tables)
     yield from ((name, faulty.tables) for name, faulty in _by_faults(case))
+
+
+def _spoilt_lists(case: Case, derived: Derived) -> Iterator[tuple[str, DescriptorFile]]:
+    """The lists, and the same few spoilt ones for a case each time."""
+    lists = descriptor_file(case, derived, synthetic_bases(case))
+    yield "the lawful rules", lists
+    for number in range(MUTANTS if lists.transfers else 0):
+        yield mutate_lists(RandomSource(f"{case.name}/{number}"), lists)
+
+
+def list_differences(case: Case, covered: Covered, lists: DescriptorFile, plan: Plan) -> Iterator[str]:
+    """Where judge and enumeration differ on descriptor lists, whose zeroes are the plan's."""
+    judged = frozenset(finding.law for finding in judge_lists(case, lists).findings)
+    enumerated = enumerate_lists(covered, lists, plan.zeroes)
+    if judged != enumerated:
+        yield f"the judge finds {sorted(judged)} broken, enumeration {sorted(enumerated)}"
 
 
 def table_differences(covered: Covered, tables: Tables) -> Iterator[str]:

@@ -35,6 +35,8 @@ def generate(source: Source, size: Size = SMALL, name: str = "fuzz") -> Case:
                 low = first_needed(group, cached, tokens)
             else:
                 low = 0 if (cached or 0) < tokens else tokens
+            if not group.layers:
+                low = tokens  # nobody asks how far its table reaches
             target_tables[number] = draw_table(source, group, low, tokens, target_holes[group.pool], cached)
             needed.update({kept[layer].key: low for layer in group.layers})
         for number, group in enumerate(theirs):

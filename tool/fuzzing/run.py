@@ -50,7 +50,7 @@ class FuzzReport(msgspec.Struct, frozen=True):
 
     ``features`` counts the cases that exercise each feature. Without a fault every finding is a disagreement; with one
     the only finding is the counterexample, and none means that the rule was not caught. ``refused`` counts the pairs
-    that the faulty rule refused.
+    that the faulty rule refused. ``unwritten``: why a case found is in no file.
     """
 
     seed: int
@@ -60,6 +60,7 @@ class FuzzReport(msgspec.Struct, frozen=True):
     features: dict[str, int]
     findings: tuple[Finding, ...]
     refused: int = 0
+    unwritten: OSError | None = None
 
     @property
     def unseen(self) -> tuple[str, ...]:
@@ -105,6 +106,7 @@ def fuzz(
         features=dict(run.features),
         findings=tuple(run.findings),
         refused=run.refused,
+        unwritten=run.unwritten,
     )
 
 
@@ -122,6 +124,7 @@ class Run:
         self.limit = limit
         self.cases = 0
         self.refused = 0
+        self.unwritten: OSError | None = None
         self.features: Counter[str] = Counter()
         self.findings: list[Finding] = []
 
@@ -202,11 +205,15 @@ class Run:
         path = self._write(small, number, fault.name, words)
         self.findings.append(Finding(fault.name, number, words, small, judgement.laws, path))
 
-    def _write(self, case: Case, number: int, check: str, words: str) -> str:
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def _write(self, case: Case, number: int, check: str, words: str) -> str | None:
         path = self.folder / f"{check}-seed-{self.seed}-case-{number}.toml"
         remarks = [f"Case {number} of kvproof fuzz --seed {self.seed}, shrunk. {check}:", *words.splitlines()]
-        path.write_text(write_case(case, remarks), encoding="utf-8")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(write_case(case, remarks), encoding="utf-8")
+        except OSError as error:
+            self.unwritten = error
+            return None
         return str(path)
 
 
