@@ -80,21 +80,9 @@ class RowIsAddressedTwice(FaultyFold):
     def hypotheses(self, w: Folds) -> list[Bool]:
         target = w.target
         return [
-            *sound(target.own),
-            *sound(target.region),
-            target.own.stride == target.region.stride,
-            target.own.pages == target.region.pages,
-            # The region is the row around another layer. The view at the row's base, which does not fill it, is no row.
-            *sound(target.other),
-            target.other.stride == target.own.stride,
-            target.other.offset + target.other.bytes <= target.own.stride,
-            negate(base_folding.same_base_and_length(target.own, target.other)),
-            target.region.bytes == target.region.stride,
-            target.region.offset == 0,
+            *row_beside_page(target),
             base_folding.same_base(target.own, target.region),
             negate(base_folding.same_base_and_length(target.own, target.region)),
-            0 <= target.page,
-            target.page < target.own.pages,
         ]
 
     def claim(self, w: Folds) -> Bool:
@@ -106,6 +94,27 @@ class RowIsAddressedTwice(FaultyFold):
         attention: on_reference.LayersOfGroup = ("attention", ("other",))
         case = on_reference.fold_case(alike(w), attention, attention, ("ring", ("own",)))
         return on_reference.breaks(case, "row-fold-by-base-and-length", "economy")
+
+
+class PageInsideRowIsAddressedToo(RowIsAddressedTwice):
+    """Folding by base, whole rows first, leaves no region of a group inside another one."""
+
+    id = "R41"
+
+    def hypotheses(self, w: Folds) -> list[Bool]:
+        target = w.target
+        return [
+            *row_beside_page(target),
+            target.own.storage == target.region.storage,
+            target.own.offset + target.own.bytes <= target.own.stride,
+            negate(base_folding.same_base(target.own, target.region)),
+        ]
+
+    def on_reference(self, w: Folds) -> bool:
+        """As for the other rule, but the ring's view lies further on in the row."""
+        attention: on_reference.LayersOfGroup = ("attention", ("other",))
+        case = on_reference.fold_case(alike(w), attention, attention, ("ring", ("own",)))
+        return on_reference.breaks(case, "row-fold-by-base", "economy")
 
 
 class RowAndPageAreMovedTwice(RowIsAddressedTwice):
@@ -151,3 +160,22 @@ def rows(w: Folds) -> list[Bool]:
 def byte_of(w: Fold) -> Int:
     """Some byte of the page."""
     return w.page * w.own.stride
+
+
+def row_beside_page(w: Fold) -> list[Bool]:
+    """A row that is registered for another layer, and a page of equal stride and count; the page named is in both."""
+    return [
+        *sound(w.own),
+        *sound(w.region),
+        w.own.stride == w.region.stride,
+        w.own.pages == w.region.pages,
+        # The region is the row around another layer. The view that is registered beside it is not that one.
+        *sound(w.other),
+        w.other.stride == w.own.stride,
+        w.other.offset + w.other.bytes <= w.own.stride,
+        negate(base_folding.same_base_and_length(w.own, w.other)),
+        w.region.bytes == w.region.stride,
+        w.region.offset == 0,
+        0 <= w.page,
+        w.page < w.own.pages,
+    ]
