@@ -14,7 +14,7 @@ import msgspec
 from kvproof.spec import wellformed as wf
 from kvproof.spec.cells import block_listed, live_required
 from kvproof.spec.laws.partition import unit_held
-from kvproof.spec.vocabulary import Case, Part, Worker
+from kvproof.spec.vocabulary import Case, Part, Storage, Worker
 from kvproof.spec.world import LayerView, WorkerView, first_token_of, resolve
 
 
@@ -32,6 +32,11 @@ class Covered(msgspec.Struct, frozen=True):
     producer: WorkerView
     consumer: WorkerView
     pairs: tuple[LayerPair, ...]
+
+    @property
+    def storages(self) -> dict[str, Storage]:
+        """The storages of both sides, by storage id."""
+        return self.producer.storages | self.consumer.storages
 
 
 class Refused(msgspec.Struct, frozen=True):

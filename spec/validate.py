@@ -21,7 +21,7 @@ from kvproof.spec.world import LayerView, WorkerView, resolve
 NAMES_LIMIT = 1000
 """Most storages, pools, groups or layers a worker may have: well-formedness is checked pair by pair."""
 
-PAIRS_LIMIT = 250_000
+LAYER_PAIRS_LIMIT = 250_000
 """Most pairs of layers that share a storage, over all workers."""
 
 PARTS_LIMIT = 100
@@ -79,8 +79,8 @@ def _names(case: Case) -> Words:
             if rank >= size:
                 yield f"{who}: {name} = [{rank}, {size}]: the rank must be below the size"
     pairs = sum(comb(n, 2) for w in case.worker for n in Counter(layer.storage for layer in w.layers).values())
-    if pairs > PAIRS_LIMIT:
-        yield f"the case has {pairs} pairs of layers that share a storage; at most {PAIRS_LIMIT} are checked"
+    if pairs > LAYER_PAIRS_LIMIT:
+        yield f"the case has {pairs} pairs of layers that share a storage; at most {LAYER_PAIRS_LIMIT} are checked"
 
 
 def _unique(names: Iterable[str], what: str, where: str) -> Words:

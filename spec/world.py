@@ -53,10 +53,11 @@ class LayerView(msgspec.Struct, frozen=True):
 
 
 class WorkerView(msgspec.Struct, frozen=True):
-    """One worker: its layers in the order of the case, and which storages are block-outer."""
+    """One worker: its layers in the order of the case, its storages by id, and the names of the block-outer ones."""
 
     worker: Worker
     layers: tuple[LayerView, ...]
+    storages: dict[str, Storage]
     block_outer: frozenset[str]
 
     @property
@@ -100,7 +101,8 @@ def resolve(case: Case, worker: Worker) -> WorkerView:
         table = tables.get(group.name)
         layers.append(LayerView(worker.name, layer, group, pool, storage, page, part_views(layer, page), table))
     outer = frozenset(name for name in storages if is_block_outer([v for v in layers if v.storage.name == name]))
-    return WorkerView(worker, tuple(layers), outer)
+    by_id = {storage_id(worker.name, name): storage for name, storage in storages.items()}
+    return WorkerView(worker, tuple(layers), by_id, outer)
 
 
 def page_view(worker: str, layer: Layer, group: Group, pool: Pool) -> PageView:

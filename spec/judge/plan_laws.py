@@ -42,6 +42,7 @@ def judge_spans(covered: Covered, plan: Plan) -> PlanAnswer:
     required = [run for run in runs if run.standing == "required"]
     targets = Spans(copy.target for copy in plan.copies)
     zeroes = Spans(plan.zeroes)
+    own = Spans(extents.allowed(covered))
     corrupt: list[Place] = []
     contested: list[Place] = []
     economy, ratios = _economy(covered, plan, targets)
@@ -49,9 +50,9 @@ def judge_spans(covered: Covered, plan: Plan) -> PlanAnswer:
         _bounds(covered, plan),
         _coverage(required, targets, corrupt),
         _alignment(covered, runs, plan, corrupt),
-        _confinement(covered, plan),
+        _confinement(covered, plan, own),
         _single_writer(required, plan, zeroes, contested),
-        _zeroing(covered, runs, plan, corrupt),
+        _zeroing(covered, runs, plan, own, corrupt),
         _owed(covered, zeroes),
         economy,
     )
@@ -78,11 +79,7 @@ def _owed_pages(covered: Covered) -> Iterator[tuple[LayerView, int]]:
 
 def _bounds(covered: Covered, plan: Plan) -> Iterator[Finding]:
     """L4."""
-    sizes = {
-        f"{worker.name}/{storage.name}": storage.bytes
-        for worker in (covered.producer, covered.consumer)
-        for storage in worker.worker.storages
-    }
+    sizes = {name: storage.bytes for name, storage in covered.storages.items()}
     copied = (span for copy in plan.copies for span in (copy.source, copy.target))
     for span in chain(copied, plan.zeroes):
         if not span_in_storage(span, sizes[span.storage]):
@@ -119,9 +116,8 @@ def _alignment(covered: Covered, runs: list[Run], plan: Plan, corrupt: list[Plac
         yield Finding("alignment", "plan", text, True, words.in_run(run, hit))
 
 
-def _confinement(covered: Covered, plan: Plan) -> Iterator[Finding]:
+def _confinement(covered: Covered, plan: Plan, own: Spans) -> Iterator[Finding]:
     """L3: what is written outside the request's own, uncached blocks."""
-    own = Spans(extents.allowed(covered))
     for place, verb in _writes(plan):
         for outside in own.without(place):
             text = words.not_own(covered, outside, verb)
@@ -168,7 +164,7 @@ def _clashes(target: Place, copies: list[Copy], zeroes: Spans) -> Iterator[Place
         reach[value] = max(reach.get(value, 0), hit.offset + hit.bytes)
 
 
-def _zeroing(covered: Covered, runs: list[Run], plan: Plan, corrupt: list[Place]) -> Iterator[Finding]:
+def _zeroing(covered: Covered, runs: list[Run], plan: Plan, own: Spans, corrupt: list[Place]) -> Iterator[Finding]:
     """L9a: a zero on a required or cached cell, or on a foreign byte."""
     pairs = overlapping([run.target for run in runs], plan.zeroes)
     struck = sorted((i, j) for i, j in pairs if not zero_spares(plan.zeroes[j], runs[i].target))
@@ -179,7 +175,6 @@ def _zeroing(covered: Covered, runs: list[Run], plan: Plan, corrupt: list[Place]
         text = words.zeroed_cell(run, hit) + words.more([run for run, _ in hits])
         yield Finding("zeroing", "plan", text, True, words.in_run(run, hit))
         return
-    own = Spans(extents.allowed(covered))
     for outside in (piece for zero in plan.zeroes for piece in own.without(zero)):
         yield Finding("zeroing", "plan", words.not_own(covered, outside, "zeroed"), True, words.at(outside))
         return

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from kvproof.spec.cells import page_place
+from kvproof.spec.judge.extents import own_blocks
 from kvproof.spec.judge.spans import overlapping
 from kvproof.spec.judge.verdict import Finding
 from kvproof.spec.laws.descriptor_ids import id_in_range
@@ -49,9 +50,8 @@ def rider_findings(covered: Covered, moved: list[Moved]) -> Iterator[Finding]:
 
 def _listed_pages(covered: Covered, view: LayerView) -> Iterator[int]:
     """The layer's pages in all blocks that its group's table lists, live or not."""
-    for block in covered.consumer.worker.tables[view.group.name].blocks:
-        if block != view.pool.null:
-            yield from range(block * view.page.pages_per_block, (block + 1) * view.page.pages_per_block)
+    for _, block in own_blocks(covered.consumer, view.group):
+        yield from range(block * view.page.pages_per_block, (block + 1) * view.page.pages_per_block)
 
 
 def _section(group: Group, one: Moved) -> Iterator[Finding]:

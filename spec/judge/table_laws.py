@@ -42,8 +42,9 @@ def _all(covered: Covered, tables: Tables) -> Found:
         (covered.consumer, tables.target),
     )
     for worker, regions in sides:
+        views = {view.layer.name: view for view in worker.layers}
         for region in regions:
-            yield from _region(worker, region)
+            yield from _region(worker, views, region)
     yield from _stood_for(covered, tables)
     shelf = _Shelf(covered)
     for pairing in tables.pairings:
@@ -66,12 +67,11 @@ def _ends(pages: int) -> tuple[int, ...]:
     return (0, pages - 1) if pages > 0 else ()
 
 
-def _region(worker: WorkerView, region: Region) -> Found:
-    """L4 of its descriptors; L6 (a) and (d) for each member."""
-    views = {view.layer.name: view for view in worker.layers}
-    sizes = {view.page.storage: view.storage.bytes for view in worker.layers}
+def _region(worker: WorkerView, views: dict[str, LayerView], region: Region) -> Found:
+    """L4 of its descriptors; L6 (a) and (d) for each member. ``views`` are the worker's layers by name."""
+    storage = worker.storages.get(region.storage)
     for page in _ends(region.pages):
-        if not span_in_storage(descriptor(region, page), sizes.get(region.storage, 0)):
+        if storage is None or not span_in_storage(descriptor(region, page), storage.bytes):
             yield _finding("bounds", f"{region_words(region)}: descriptor {page} leaves the storage")
     for member in region.members:
         view = views[member.layer]
@@ -225,7 +225,8 @@ def _counts_words(group: str, sources: int, targets: int) -> str:
 
 
 def _memory(worker: WorkerView, region: Region) -> str:
-    return next((view.storage.memory for view in worker.layers if view.page.storage == region.storage), "")
+    storage = worker.storages.get(region.storage)
+    return storage.memory if storage is not None else ""
 
 
 def _ids(covered: Covered, tables: Tables) -> Found:

@@ -47,13 +47,9 @@ def enumerate_tables(covered: Covered, tables: Tables) -> frozenset[Law]:
     return frozenset(broken)
 
 
-def _sizes(worker: WorkerView) -> dict[str, tuple[int, str]]:
-    return {f"{worker.name}/{storage.name}": (storage.bytes, storage.memory) for storage in worker.worker.storages}
-
-
 def _region(worker: WorkerView, region: Region) -> Iterator[Law]:
     """L4 of each descriptor; L6 (a) and (d) of each member."""
-    size, _ = _sizes(worker)[region.storage]
+    size = worker.storages[region.storage].bytes
     for page in range(region.pages):
         if not span_in_storage(descriptor(region, page), size):
             yield "bounds"
@@ -101,7 +97,7 @@ def _pairing(covered: Covered, tables: Tables, pairing: Pairing) -> Iterator[Law
     source, target = tables.source[pairing.source], tables.target[pairing.target]
     if not equal_length(source, target):
         yield "folding"
-    kinds = _sizes(covered.producer)[source.storage][1], _sizes(covered.consumer)[target.storage][1]
+    kinds = covered.producer.storages[source.storage].memory, covered.consumer.storages[target.storage].memory
     if not descriptors_pair(source.bytes, source.memory, kinds[0], target.bytes, target.memory, kinds[1]):
         yield "parity"
     if not counts_pair(len(pairing.source_pages), len(pairing.target_pages)):

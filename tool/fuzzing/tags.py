@@ -10,7 +10,6 @@ from kvproof.spec.judge.plan_laws import owed_spans, required_spans
 from kvproof.spec.place import Place
 from kvproof.spec.plan import Plan
 from kvproof.spec.scope import Covered
-from kvproof.spec.world import storage_id
 
 Byte = tuple[str, int]
 """Storage id and offset."""
@@ -26,11 +25,7 @@ def bytes_of(places: Iterable[Place]) -> frozenset[Byte]:
 
 def storage_sizes(covered: Covered) -> dict[str, int]:
     """Bytes of each storage."""
-    return {
-        storage_id(worker.name, storage.name): storage.bytes
-        for worker in (covered.producer, covered.consumer)
-        for storage in worker.worker.storages
-    }
+    return {name: storage.bytes for name, storage in covered.storages.items()}
 
 
 def total_bytes(covered: Covered) -> int:
