@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from kvproof.spec.decode import BadInput
 from kvproof.spec.descriptors import DescriptorFile
+from kvproof.spec.judge.captured import Captured, captured_findings
 from kvproof.spec.judge.expand import expand_plan
 from kvproof.spec.judge.lists import read_lists
 from kvproof.spec.judge.plan_laws import PlanAnswer, judge_spans
@@ -46,6 +47,14 @@ def judge_lists(case: Case, lists: DescriptorFile) -> Judgement:
 
     The lists do not say which layers a row stands for: of L6 only (b) is judged, for the layers of the moved groups.
     """
+    return judge_captured(case, lists, {})
+
+
+def judge_captured(case: Case, lists: DescriptorFile, captured: Captured) -> Judgement:
+    """Judge descriptor lists together with the regions that the workers registered, as far as they tell.
+
+    Regions alone can be judged as well: of a case without a request, with lists that move nothing.
+    """
     scope = assess(case)
     answer = read_lists(case, lists)
     if not isinstance(scope, Covered):
@@ -53,15 +62,21 @@ def judge_lists(case: Case, lists: DescriptorFile) -> Judgement:
     if scope.tokens is None and (answer.plan.copies or answer.plan.zeroes):
         raise BadInput(nothing_to_move(case))
     findings = list(answer.findings)
-    checked: set[Law] = {"partition", "refusal", "bounds", "parity"}
-    if all(side.sections is not None for transfer in lists.transfers for side in (transfer.source, transfer.target)):
-        checked.add("descriptor-ids")
+    checked: set[Law] = {"partition", "refusal", "bounds"}
+    if lists.transfers or scope.tokens is not None:
+        checked.add("parity")
+        sides = (side for transfer in lists.transfers for side in (transfer.source, transfer.target))
+        if all(side.sections is not None for side in sides):
+            checked.add("descriptor-ids")
     spans = None
     if scope.tokens is not None:
         spans = judge_spans(scope, answer.plan)
         findings += spans.findings
         findings += first_of_each_law(rider_findings(scope, answer.moved))
         checked.update(PLAN_LAWS)
+    if any(captured.values()):
+        findings += captured_findings(scope, captured)
+        checked.update(("folding", "economy"))
     return _answer(findings, checked, spans)
 
 

@@ -44,7 +44,7 @@ def _all(covered: Covered, tables: Tables) -> Found:
     for worker, regions in sides:
         views = {view.layer.name: view for view in worker.layers}
         for region in regions:
-            yield from _region(worker, views, region)
+            yield from region_findings(worker, views, region)
     yield from _stood_for(covered, tables)
     shelf = _Shelf(covered)
     for pairing in tables.pairings:
@@ -63,21 +63,22 @@ def region_words(region: Region) -> str:
     return f"region {region.storage} bytes {region.offset}–{end - 1}, stride {region.stride}, {region.pages} pages"
 
 
-def _ends(pages: int) -> tuple[int, ...]:
+def ends(pages: int) -> tuple[int, ...]:
+    """The first and the last of so many pages."""
     return (0, pages - 1) if pages > 0 else ()
 
 
-def _region(worker: WorkerView, views: dict[str, LayerView], region: Region) -> Found:
+def region_findings(worker: WorkerView, views: dict[str, LayerView], region: Region) -> Found:
     """L4 of its descriptors; L6 (a) and (d) for each member. ``views`` are the worker's layers by name."""
     storage = worker.storages.get(region.storage)
-    for page in _ends(region.pages):
+    for page in ends(region.pages):
         if storage is None or not span_in_storage(descriptor(region, page), storage.bytes):
             yield _finding("bounds", f"{region_words(region)}: descriptor {page} leaves the storage")
     for member in region.members:
         view = views[member.layer]
-        for page in _ends(view.page.pages):
+        for page in ends(view.page.pages):
             if not _inside(view, member, region, page):
-                yield _finding("folding", _outside_words(view, region))
+                yield _finding("folding", outside_words(view, region))
         # The part of an ssm page starts inside the page: a member offset counts from the page's start.
         if not fits(view.page, view.storage.memory, region, member_offset(view, member)):
             yield _finding(
@@ -118,7 +119,8 @@ def _inside(view: LayerView, member: Member, region: Region, page: int) -> bool:
     return bool(contains(descriptor(region, page), piece))
 
 
-def _outside_words(view: LayerView, region: Region) -> str:
+def outside_words(view: LayerView, region: Region) -> str:
+    """L6 (a): the layer's page is not inside the descriptor."""
     missing = view.page.page_bytes - region.bytes
     short = f", {missing} bytes longer" if missing > 0 else ""
     page = f"{view.worker}, {view.layer.name}: its page of {view.page.page_bytes} bytes{short}"
@@ -269,16 +271,24 @@ def _sections(worker: WorkerView, regions: tuple[Region, ...]) -> Found:
 
 
 def _contained(covered: Covered, tables: Tables) -> Found:
-    """L11: a region inside another that the same group addresses. Of two equal regions, one is contained."""
+    """L11, for the regions that the pairings of each group address."""
     addressed: dict[tuple[str, str], list[Region]] = defaultdict(list)
     for group, index in dict.fromkeys((pairing.group, pairing.target) for pairing in tables.pairings):
         region = tables.target[index]
         addressed[group, region.storage].append(region)
+    yield from contained_findings(covered.consumer.name, addressed)
+
+
+def contained_findings(consumer: str, addressed: dict[tuple[str, str], list[Region]]) -> Found:
+    """L11: a region inside another that the same group addresses. Of two equal regions, one is contained.
+
+    ``addressed``: group and storage -> the regions of the consumer that it addresses.
+    """
     for (group, _), regions in addressed.items():
         for inner, outer in _candidates(regions):
             if not not_contained(inner, outer, _page_inside_first(inner, outer)):
                 words = f"addresses {region_words(inner)}, contained in {region_words(outer)}"
-                yield _finding("economy", f"{covered.consumer.name}.{group}: {words}")
+                yield _finding("economy", f"{consumer}.{group}: {words}")
                 return
 
 
