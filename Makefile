@@ -12,10 +12,10 @@ BIN := .venv/bin
 FOLDERS := spec reference gpu_impl proofs tool cases
 
 .DEFAULT_GOAL := help
-.PHONY: help setup verify test lint sweep clean FORCE
+.PHONY: help setup verify test lint sweep upstream upstream-all upstream-e2e clean FORCE
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: .venv/installed ## create .venv and install kvproof with everything it uses
 
@@ -27,6 +27,25 @@ test: setup ## run the tests, without the slow ones
 
 sweep: setup ## run the slow tests and the wide searches
 	$(BIN)/pytest -n 2 -m "slow or sweep"
+
+# Each connector with the agent that records, then the ones that know NIXL with the library itself.
+upstream: setup ## put the pinned releases of vLLM on the stand, fetched if need be, and run the tests that need them
+	$(call on-stand)
+	$(BIN)/pytest -m upstream
+
+upstream-all: setup ## the same with all supported releases
+	$(call on-stand,--release all)
+
+upstream-e2e: setup ## two whole engines over NIXL, several times: 1 GB to fetch, once, and some minutes
+	$(BIN)/pytest -m engines
+
+define on-stand
+	$(BIN)/kvproof upstream $(1)
+	$(BIN)/kvproof upstream $(1) --nixl real
+	$(BIN)/kvproof upstream $(1) --connector nixl-push
+	$(BIN)/kvproof upstream $(1) --connector nixl-push --nixl real
+	$(BIN)/kvproof upstream $(1) --connector mooncake
+endef
 
 lint: setup ## static checks: ruff, mypy, import rules
 	$(BIN)/ruff check .
@@ -50,7 +69,7 @@ endif
 # A strict editable install links files one by one, so a file added or removed calls for a new install (a few seconds).
 # This list changes only when one was. (PYTHONWARNINGS: setuptools warns at every strict install that it needs build/.)
 .venv/files: .venv/base FORCE
-	@find $(FOLDERS) \( -name '*.py' -o -name '*.toml' -o -name py.typed \) | LC_ALL=C sort > $@.new
+	@find $(FOLDERS) \( -name '*.py' -o -name '*.toml' -o -name '*.txt' -o -name py.typed \) | LC_ALL=C sort > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 .venv/installed: .venv/files pyproject.toml setup.py constraints.txt

@@ -25,6 +25,7 @@ FOLDERS = {
     "proofs": "kvproof/proofs",
     "cases": "kvproof/cases",
 }
+DATA = {"cases": (".toml",), "tool": (".toml", ".txt")}
 SPDX = "# SPDX-License-Identifier: Apache-2.0\n"
 
 
@@ -34,7 +35,7 @@ def shipped_files() -> dict[str, Path]:
         f"{name}/{file.relative_to(ROOT / folder).as_posix()}": file
         for folder, name in FOLDERS.items()
         for file in sorted((ROOT / folder).rglob("*"))
-        if file.suffix == ".py" or file.name == "py.typed" or (folder == "cases" and file.suffix == ".toml")
+        if file.suffix == ".py" or file.name == "py.typed" or file.suffix in DATA.get(folder, ())
     }
 
 

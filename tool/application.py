@@ -19,7 +19,7 @@ from kvproof.failure import STDIN, Failure
 from kvproof.output import answer_stream, emit, envelope, remark
 from kvproof.usage import json_asked, usage_words
 
-COMMANDS = ("prove", "check", "plan", "judge", "transfer", "explain", "fuzz", "faults", "schema")
+COMMANDS = ("prove", "check", "plan", "judge", "transfer", "explain", "fuzz", "upstream", "faults", "schema")
 HELP_COLUMNS = 120
 """Where nobody's terminal has a width."""
 

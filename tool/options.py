@@ -60,5 +60,5 @@ Json = Annotated[bool, Parameter(negative=(), help="Answer in JSON, errors too."
 Junit = Annotated[Path | None, OutputPath, Parameter(help="Write a JUnit report to this file, too.")]
 FaultName = Annotated[str | None, Parameter(help="A faulty rule by name; `kvproof faults` lists them.")]
 Flag = Annotated[bool, Parameter(negative=())]
-CaseFile = Annotated[str, Parameter(help="A case file, or - for standard input.")]
-CaseFiles = Annotated[str, Parameter(help="Case files or folders; - is standard input. Nothing: the built-in cases.")]
+CaseFile = Annotated[str, Parameter(help="A case file, the name of a built-in case, or - for standard input.")]
+CaseFiles = Annotated[str, Parameter(help="Case files, folders, or names of built-in cases; nothing: all of those.")]

@@ -86,8 +86,21 @@ def source_of(argument: str) -> Source:
     return Source(argument, Path(argument))
 
 
+def case_source(argument: str) -> Source:
+    """The case that an argument names: a file, standard input, or a built-in case where no file has that name."""
+    source = source_of(argument)
+    if source.path is None or os.path.lexists(argument):
+        return source
+    return built_in(argument) or source
+
+
+def built_in(name: str) -> Source | None:
+    """The built-in case of that name."""
+    return next((source for source in built_in_cases() if source.name.endswith(f"/{name}.toml")), None)
+
+
 def case_sources(arguments: tuple[str, ...]) -> list[Source]:
-    """The case files that the arguments name: files, folders (searched for ``*.toml``), or nothing: the built-in cases.
+    """The cases that arguments name: files, folders (searched for ``*.toml``), built-in ones; nothing: all of those.
 
     Each file is taken once.
     """
@@ -97,9 +110,9 @@ def case_sources(arguments: tuple[str, ...]) -> list[Source]:
         return list(built_in_cases())
     found: dict[str, Source] = {}
     for argument in arguments:
-        source = source_of(argument)
+        source = case_source(argument)
         if source.path is None:
-            found[STDIN] = source
+            found[source.name] = source
         elif is_folder(source.path):
             for path in folder_cases(source.path):
                 found.setdefault(os.path.normpath(path), Source(str(path), path))

@@ -14,7 +14,7 @@ from kvproof.options import CaseFile, Json
 from kvproof.output import Output
 from kvproof.pagemap import PageMap, Row, Spot, page_maps
 from kvproof.reference.derive import Derived, derive
-from kvproof.sources import read_case, source_of
+from kvproof.sources import case_source, read_case
 from kvproof.spec.judge.judge import judge
 from kvproof.spec.judge.verdict import Judgement
 from kvproof.spec.scope import Covered, assess
@@ -38,7 +38,7 @@ def command(case: CaseFile, /, *, json: Json = False) -> int:
     Exit 0 for any case that kvproof models, refused ones included; 3 for one that it does not.
     """
     out = Output(json)
-    source = source_of(case)
+    source = case_source(case)
     loaded = read_case(source)
     scope = assess(loaded)
     derived = derive(loaded) if isinstance(scope, Covered) else None

@@ -13,7 +13,7 @@ from kvproof.junit import TestCase, outcome_of, write_junit
 from kvproof.options import CaseFile, Flag, Json, Junit
 from kvproof.output import Output
 from kvproof.places import writable_file
-from kvproof.sources import read_case, read_plan, source_of
+from kvproof.sources import case_source, read_case, read_plan, source_of
 from kvproof.spec.decode import BadInput
 from kvproof.spec.descriptors import DescriptorFile
 from kvproof.spec.judge.judge import judge_lists, judge_plan_file
@@ -52,7 +52,7 @@ def command(
     if case == STDIN and plan == STDIN:
         raise Failure("standard input can be read only once: '-' is given twice")
     writable_file("--junit", junit)
-    about, source = source_of(case), source_of(plan)
+    about, source = case_source(case), source_of(plan)
     loaded = read_case(about)
     file = read_plan(source)
     if file.case != loaded.name:

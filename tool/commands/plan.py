@@ -18,7 +18,7 @@ from kvproof.reference.derive import derive
 from kvproof.reference.export import descriptor_file, plan_file, synthetic_bases
 from kvproof.reference.faults.registry import Fault
 from kvproof.reference.rules import LAWFUL, Refusal
-from kvproof.sources import fault_named, read_case, source_of
+from kvproof.sources import case_source, fault_named, read_case
 from kvproof.spec.descriptors import DescriptorFile
 from kvproof.spec.plan import PlanFile
 from kvproof.spec.scope import NotCovered, Refused, assess
@@ -45,7 +45,7 @@ def command(
     rule = fault_named(fault)
     if rule is not None and route == "gpu":
         raise Failure("--fault: faulty rules replace the reference's; gpu_impl has only the lawful ones")
-    source = source_of(case)
+    source = case_source(case)
     loaded = read_case(source)
     scope = assess(loaded)
     if isinstance(scope, Refused):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-from kvproof.fuzzing.simplify import STEPS
+from kvproof.fuzzing.simplify import STEPS, Step
 from kvproof.spec.scope import Covered, assess
 from kvproof.spec.validate import problems
 from kvproof.spec.vocabulary import Case
@@ -16,14 +16,14 @@ Fails = Callable[[Case, Covered], bool]
 TRIES_LIMIT = 6_000
 
 
-def shrink(case: Case, fails: Fails, seconds: float) -> Case:
-    """The smallest case found that still fails. Ends after so many seconds, or when nothing gets simpler."""
+def shrink(case: Case, fails: Fails, seconds: float, steps: tuple[Step, ...] = STEPS) -> Case:
+    """The smallest case found that still fails. Ends after so many seconds, or when no step makes it simpler."""
     deadline = monotonic() + seconds
     tries = 0
     again = True
     while again:
         again = False
-        for step in STEPS:
+        for step in steps:
             found: Case | None = case
             while found is not None:
                 found = None

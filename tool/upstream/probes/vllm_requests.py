@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that no engine makes: block tables which vLLM's scheduler does not hand out, and pairs of unlike models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import seat
+from vllm_specs import TOKEN_KINDS
+
+
+def demoted(reached: seat.Answer, case: SimpleNamespace) -> seat.Answer:
+    """The reach of the case's geometry, taken back to synthetic where no engine would get into this request."""
+    words = [*unlike(case), *(word for worker in case.workers for word in unlisted(worker, case.tokens))]
+    if not words:
+        return reached
+    return {"tag": "synthetic", "words": [*words, *reached["words"]], "flags": []}
+
+
+def unlike(case: SimpleNamespace) -> Iterator[str]:
+    """Layers that are of one kind on this side and of another on that: two models."""
+    kinds: dict[str, str] = {}
+    for worker in case.workers:
+        for layer in worker.layers.values():
+            kind = worker.groups[layer.group].kind
+            if kinds.setdefault(layer.key or layer.name, kind) != kind:
+                yield f"layer {layer.key or layer.name} is of two kinds: these are engines of two models"
+
+
+def unlisted(worker: SimpleNamespace, tokens: int | None) -> Iterator[str]:
+    """Tables that do not list what the request's tokens take."""
+    for name, table in worker.tables.items() if tokens is not None else ():
+        group = worker.groups[name]
+        if group.kind not in TOKEN_KINDS:
+            if not table.blocks and (table.cached_tokens or 0) < tokens:
+                yield f"{worker.name}: group {name} has no block for its state"
+            continue
+        cached = table.cached_tokens or 0
+        first = max(cached, tokens - group.window_tokens + 1 if group.window_tokens else 0)
+        ordinals = range(first // group.block_tokens, (tokens - 1) // group.block_tokens + 1) if first < tokens else ()
+        held = dict(enumerate(table.blocks, table.first))
+        null = worker.pools[group.pool].null
+        missing = [ordinal for ordinal in ordinals if held.get(ordinal, null) == null]
+        if any(ordinal not in held for ordinal in ordinals) or (missing and null is not None):
+            yield f"{worker.name}: the table of group {name} lacks blocks that hold needed tokens"
