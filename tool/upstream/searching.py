@@ -21,10 +21,10 @@ NOT_PROVEN = "A search, not a proof: what it did not try, it does not know."
 
 
 def search_status(report: FuzzReport) -> Exit:
-    """Broken if anything was found; unknown if no case came to a plan that could be judged."""
+    """Broken if something wrong was found, waste alone is not; unknown if no case came to a plan that could be judged."""
     if any("fault" in share.verdicts for share in report.shares):
         return Exit.FAULT
-    if report.findings:
+    if any(finding.key.verdict != "wasteful" for finding in report.findings):
         return Exit.BROKEN
     return Exit.OK if any(share.ran for share in report.shares) else Exit.UNKNOWN
 

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from commands import kvproof
 from stand_ins import StandIn, know, stand_in
+
+from kvproof.upstream.searching import search_status
 
 WORDS = ["upstream", "--release", "0.33.0", "--fuzz", "3", "--seed", "1"]
 
@@ -62,6 +66,13 @@ def test_json_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_targets_that_run_nothing(monkeypatch: pytest.MonkeyPatch, habit: str, status: int) -> None:
     stand_in(monkeypatch, {"0.33.0": habit})
     assert kvproof(*WORDS).status == status
+
+
+@pytest.mark.parametrize(("verdicts", "status"), [([], 0), (["wasteful"], 0), (["wasteful", "hazard"], 1)])
+def test_waste_alone_is_not_broken(verdicts: list[str], status: int) -> None:
+    findings = [SimpleNamespace(key=SimpleNamespace(verdict=verdict)) for verdict in verdicts]
+    report: Any = SimpleNamespace(shares=[SimpleNamespace(verdicts={"lawful": 3}, ran=3)], findings=findings)
+    assert search_status(report) == status
 
 
 def test_folder_that_cannot_be_written_is_told_before_the_search(tmp_path: Path) -> None:
