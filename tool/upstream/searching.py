@@ -21,7 +21,7 @@ NOT_PROVEN = "A search, not a proof: what it did not try, it does not know."
 
 
 def search_status(report: FuzzReport) -> Exit:
-    """Broken if something wrong was found, waste alone is not; unknown if no case came to a plan that could be judged."""
+    """Broken if something wrong was found, not if only waste; unknown if no case came to a plan that could be judged."""
     if any("fault" in share.verdicts for share in report.shares):
         return Exit.FAULT
     if any(finding.key.verdict != "wasteful" for finding in report.findings):
