@@ -45,6 +45,7 @@ define on-stand
 	$(BIN)/kvproof upstream $(1) --connector nixl-push
 	$(BIN)/kvproof upstream $(1) --connector nixl-push --nixl real
 	$(BIN)/kvproof upstream $(1) --connector mooncake
+	$(BIN)/kvproof upstream $(1) --connector mooncake --nixl real
 endef
 
 lint: setup ## static checks: ruff, mypy, import rules

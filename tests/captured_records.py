@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kvproof.upstream.captured import Record
+from kvproof.upstream.own_tests.records import Record
 
 Raw = dict[str, Any]
 

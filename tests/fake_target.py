@@ -10,8 +10,8 @@ from pathlib import Path
 from commands import PADDED_TAIL
 
 from kvproof.spec.decode import decode_case
-from kvproof.upstream.session import Session
-from kvproof.upstream.target import Target
+from kvproof.upstream.running.session import Session
+from kvproof.upstream.targets.target import Target
 
 CASE = decode_case(PADDED_TAIL.read_bytes())
 PYTHON = Target("fake", Path(sys.executable))

@@ -17,10 +17,12 @@ from kvproof.reference.faults.registry import FAULTS
 from kvproof.reference.rules import LAWFUL, Refusal
 from kvproof.spec.scope import Covered, assess
 from kvproof.spec.vocabulary import Case
-from kvproof.upstream import bench, entrants, matrix
-from kvproof.upstream.lost import Lost
+from kvproof.upstream.fuzzing import bench
+from kvproof.upstream.matrix import rows
 from kvproof.upstream.protocol import Answer, NotDriven, ProbeFailed, Reached, RefusedBy
-from kvproof.upstream.target import Target
+from kvproof.upstream.running.lost import Lost
+from kvproof.upstream.targets import entrants
+from kvproof.upstream.targets.target import Target
 
 REACHED = Reached("worker-level", ("the kernel page is a stub's",), ("P: --block-size 128",))
 PLACE = ("vllm/worker.py", 7)
@@ -36,7 +38,7 @@ ANSWERS: dict[str, Answer | Lost] = {
 
 
 class StandIn:
-    """In place of `kvproof.upstream.session.Session`. ``habits``: target label -> what it does."""
+    """In place of `kvproof.upstream.running.session.Session`. ``habits``: target label -> what it does."""
 
     habits: ClassVar[dict[str, str]] = {}
     opened: ClassVar[list[str]] = []
@@ -75,7 +77,7 @@ class StandIn:
 def stand_in(monkeypatch: pytest.MonkeyPatch, habits: dict[str, str]) -> None:
     """Let these take the place of all targets, whose labels are releases or paths."""
     StandIn.habits, StandIn.opened[:], StandIn.closed[:] = habits, [], []
-    monkeypatch.setattr(matrix, "Session", StandIn)
+    monkeypatch.setattr(rows, "Session", StandIn)
     monkeypatch.setattr(bench, "Session", StandIn)
     monkeypatch.setattr(entrants, "release_target", lambda version: Target(version, Path("python")))
     monkeypatch.setattr(entrants, "source_target", lambda path: Target(str(path), Path("python")))
@@ -83,6 +85,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, habits: dict[str, str]) -> None:
 
 def know(monkeypatch: pytest.MonkeyPatch, text: str = "") -> None:
     """Let this be all that is known of any release."""
-    from kvproof.upstream.expectations import book_of
+    from kvproof.upstream.matrix.expectations import book_of
 
-    monkeypatch.setattr(matrix, "book", lambda: book_of("format = 1\n[connector.nixl-pull]\n" + text))
+    monkeypatch.setattr(rows, "book", lambda: book_of("format = 1\n[connector.nixl-pull]\n" + text))

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
+from difflib import get_close_matches
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -86,12 +88,23 @@ def source_of(argument: str) -> Source:
     return Source(argument, Path(argument))
 
 
+BUILT_IN_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+"""What the name of a built-in case looks like."""
+
+
 def case_source(argument: str) -> Source:
     """The case that an argument names: a file, standard input, or a built-in case where no file has that name."""
     source = source_of(argument)
     if source.path is None or os.path.lexists(argument):
         return source
-    return built_in(argument) or source
+    found = built_in(argument)
+    if found is None and BUILT_IN_NAME.fullmatch(argument):
+        near = get_close_matches(argument, [Path(one.name).stem for one in built_in_cases()], n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise Failure(
+            f"cannot be read: No such file or directory, nor a built-in case of that name{hint}", source=argument
+        )
+    return found or source
 
 
 def built_in(name: str) -> Source | None:

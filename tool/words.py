@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -42,8 +42,13 @@ def summary(judgement: Judgement) -> str:
     text: str = judgement.verdict
     if judgement.laws:
         text += f" ({', '.join(judgement.laws)})"
-    over = [f"{group} {ratio_words(*ratio)}" for group, ratio in judgement.ratios.items() if ratio[0] > ratio[1]]
-    return text + (f"; bytes moved ÷ useful: {', '.join(over)}" if over else "")
+    return text + over_words(judgement.ratios)
+
+
+def over_words(ratios: Mapping[str, tuple[int, int]]) -> str:
+    """The economy of groups that move too much, to stand behind a verdict; nothing where there are none."""
+    over = [f"{group} {ratio_words(*ratio)}" for group, ratio in ratios.items() if ratio[0] > ratio[1]]
+    return f"; bytes moved ÷ useful: {', '.join(over)}" if over else ""
 
 
 def ratio_words(moved: int, useful: int) -> str:

@@ -88,7 +88,7 @@ def test_shrinking_ends_at_the_simplest_case_that_fails() -> None:
 def test_every_case_is_read_back_as_written() -> None:
     for number in range(100):
         case = case_of(4, number)
-        assert load_case(write_case(case, ["a remark"]).encode()) == case
+        assert load_case(write_case(case, ["a remark", "of\ntwo lines", "\x1b\x7f\udcff"]).encode()) == case
 
 
 def test_strings_of_all_kinds_are_read_back() -> None:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,14 +16,14 @@ from kvproof.exits import Exit, worst
 from kvproof.failure import Failure
 from kvproof.junit import write_junit
 from kvproof.options import SEED_LIMIT, CaseFiles, Flag, Json, Junit, OutputPath, seconds, whole
-from kvproof.output import Output, remark
+from kvproof.output import Output, clean, remark
 from kvproof.places import unwritable, usable_folder, writable_file
 from kvproof.sources import case_sources
 
 if TYPE_CHECKING:
-    from kvproof.upstream.entrants import Entrant
-    from kvproof.upstream.matrix import Bar, OnRow, Row, Subject, Way
-    from kvproof.upstream.protocol import Nixl
+    from kvproof.upstream.matrix.rows import Bar, Row, Subject
+    from kvproof.upstream.running.session import Way
+    from kvproof.upstream.targets.entrants import Entrant
 
 Release = Annotated[
     tuple[str, ...], Parameter(negative=(), help="A release of vLLM; repeatable. `all`: all that are supported.")
@@ -33,7 +33,7 @@ Python = Annotated[Path | None, Parameter(help="A Python, or a virtual environme
 Connector = Annotated[Literal["nixl-pull", "nixl-push", "mooncake"], Parameter(help="Which of its connectors.")]
 NixlKind = Annotated[Literal["fake", "real"], Parameter(help="fake: the agent records; real: NIXL moves the bytes.")]
 Strict = Annotated[Flag, Parameter(help="Wasteful is exit 1, too, where nothing else is expected.")]
-Deadline = Annotated[float, seconds(), Parameter(help="Seconds that one case may take.")]
+Deadline = Annotated[float, seconds(), Parameter(help="Seconds that one case may take; of generated ones, at most 10.")]
 Fuzz = Annotated[float | None, seconds(), Parameter(help="Try generated cases for so many seconds instead.")]
 Seed = Annotated[int, whole(0, SEED_LIMIT), Parameter(help="With --fuzz: decides which cases.")]
 Folder = Annotated[Path | None, OutputPath, Parameter(help="With --fuzz: where found cases go; ./kvproof-fuzz.")]
@@ -70,17 +70,18 @@ def run(
     Without targets, the pinned releases; without cases, the built-in ones. Exit 0 if every outcome is as expected of
     that release, or is right where nothing is known of it; 1 if not; 3 if a case that was asked for is not covered.
     """
+    from kvproof.upstream.matrix.rows import Bar
+    from kvproof.upstream.running.session import Way
+
+    way = Way(connector, nixl, deadline)
     if fuzz is not None:
-        return _search(cases, (release, source, python), (connector, nixl), fuzz, seed, out, json, junit)
+        return _search(cases, (release, source, python), way, fuzz, seed, out, strict, json, junit)
     if out is not None:
         raise Failure("--out: only --fuzz writes cases")
-    from kvproof.upstream.matrix import Bar, Way
-
     output = Output(json)
     writable_file("--junit", junit)
     subjects = _subjects(cases)
-    way, bar = Way(connector, nixl, deadline), Bar(strict, named=bool(cases))
-    found = _rows(_entrants(release, source, python), subjects, way, bar)
+    found = _rows(_entrants(release, source, python), subjects, way, Bar(strict, named=bool(cases)))
     return _answer(output, found, way, strict, junit)
 
 
@@ -98,9 +99,10 @@ def bisect(
 
     Exit 0 whatever they do, 3 if none of them covers the case.
     """
-    from kvproof.upstream.entrants import ALL
-    from kvproof.upstream.history import show_history
-    from kvproof.upstream.matrix import Bar, Way
+    from kvproof.upstream.matrix.history import show_history
+    from kvproof.upstream.matrix.rows import Bar
+    from kvproof.upstream.running.session import Way
+    from kvproof.upstream.targets.entrants import ALL
 
     output = Output(json)
     subjects = _subjects((case,))
@@ -124,9 +126,10 @@ def compare(
 
     Exit 1 if anything is worse than before, 3 if something is not covered any more; else 0.
     """
-    from kvproof.upstream.comparison import show_comparison
-    from kvproof.upstream.entrants import side
-    from kvproof.upstream.matrix import Bar, Way
+    from kvproof.upstream.matrix.comparison import show_comparison
+    from kvproof.upstream.matrix.rows import Bar
+    from kvproof.upstream.running.session import Way
+    from kvproof.upstream.targets.entrants import side
 
     output = Output(json)
     subjects = _subjects(cases)
@@ -139,61 +142,69 @@ def compare(
 def _search(
     cases: tuple[str, ...],
     targets: tuple[tuple[str, ...], Path | None, Path | None],
-    way: tuple[str, Nixl],
+    way: Way,
     fuzz: float,
     seed: int,
     out: Path | None,
+    strict: bool,
     json: bool,
     junit: Path | None,
 ) -> int:
     """``--fuzz``."""
     if cases:
         raise Failure("--fuzz makes its own cases: leave them out")
-    from kvproof.upstream.fuzz import fuzz as search
-    from kvproof.upstream.searching import report_cases, show_search
+    from kvproof.upstream.fuzzing.report import report_cases, show_search
+    from kvproof.upstream.fuzzing.search import fuzz as search
 
     output = Output(json)
     usable_folder("--out", out)
     writable_file("--junit", junit)
     entrants = _entrants(*targets)
-    counter = _counter()
-    report = search([entrant.target for entrant in entrants], fuzz, seed, *way, out, counter)
-    if counter is not None:
-        remark(CLEARED, raw=True)
+    with _progress() as show:
+        report = search(
+            [entrant.target for entrant in entrants], fuzz, seed, way, out,
+            lambda cases, gone: show(f"{cases} cases, {gone:.0f} s"),
+        )  # fmt: skip
     trouble = [Exit.OK]
     if report.unwritten is not None:
         remark(unwritable("--out", Path(report.unwritten.filename or "."), report.unwritten).line)
         trouble.append(Exit.USAGE)
-    trouble.append(write_junit(junit, "upstream", report_cases(report)))
-    return show_search(output, report, entrants, way, worst(trouble))
+    trouble.append(write_junit(junit, "upstream", report_cases(report, strict)))
+    return show_search(output, report, entrants, way, strict=strict, trouble=worst(trouble))
 
 
 def _subjects(cases: tuple[str, ...]) -> list[Subject]:
     """The cases, all of them read before anything is fetched."""
-    from kvproof.upstream.matrix import subject
+    from kvproof.upstream.matrix.rows import subject
 
     return [subject(source) for source in case_sources(cases)]
 
 
 def _entrants(releases: tuple[str, ...], source: Path | None, python: Path | None) -> list[Entrant]:
-    from kvproof.upstream.entrants import entrants
+    from kvproof.upstream.targets.entrants import entrants
 
     return entrants(releases, source, python)
 
 
 def _rows(entrants: Sequence[Entrant], subjects: Sequence[Subject], way: Way, bar: Bar) -> list[Row]:
-    from kvproof.upstream.matrix import rows
+    from kvproof.upstream.matrix.rows import rows
 
-    progress = _progress()
-    with closing(rows(entrants, subjects, way, bar, progress)) as found:
-        shown = list(found)
-    if progress is not None:
-        remark(CLEARED, raw=True)
-    return shown
+    with _progress() as show:
+        found = rows(entrants, subjects, way, bar, lambda name, done, of: show(f"{name}: {done} of {of} cases"))
+        with closing(found):
+            return list(found)
 
 
 def _answer(output: Output, rows: list[Row], way: Way, strict: bool, junit: Path | None) -> int:
-    from kvproof.upstream.telling import NOT_PROVEN, blocks, conclusion, row_data, row_report, show_matrix, uncovered
+    from kvproof.upstream.matrix.telling import (
+        NOT_PROVEN,
+        blocks,
+        conclusion,
+        row_data,
+        row_report,
+        show_matrix,
+        uncovered,
+    )
 
     for text, style in blocks(rows, way):
         output.line(text, style)
@@ -219,15 +230,17 @@ def _answer(output: Output, rows: list[Row], way: Way, strict: bool, junit: Path
     return status
 
 
-def _progress() -> OnRow | None:
-    """A line on standard error that is rewritten, where somebody can see it."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return None
-    return lambda name, done, cases: remark(f"{CLEARED}{name}: {done} of {cases} cases", raw=True)
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Shows a line on standard error, in place of the one before, where somebody can see it."""
+    seen = sys.stderr is not None and sys.stderr.isatty()
 
+    def show(text: str) -> None:
+        if seen:
+            remark(CLEARED + clean(text), raw=True)
 
-def _counter() -> Callable[[int, float], None] | None:
-    """The same for generated cases."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return None
-    return lambda cases, gone: remark(f"{CLEARED}{cases} cases, {gone:.0f} s", raw=True)
+    try:
+        yield show
+    finally:
+        if seen:
+            remark(CLEARED, raw=True)

@@ -17,8 +17,8 @@ from kvproof.output import Output
 from kvproof.words import plural, tally
 
 if TYPE_CHECKING:
-    from kvproof.upstream.endtoend import Found
-    from kvproof.upstream.scenarios import Scenario
+    from kvproof.upstream.live.rounds import Found
+    from kvproof.upstream.live.scenarios import Scenario
 
 Names = Annotated[str, Parameter(help="What to try; nothing: everything.")]
 Python = Annotated[Path | None, Parameter(help="A Python, or a virtual environment, with vLLM for CPU and NIXL in it.")]
@@ -35,9 +35,9 @@ def command(*scenarios: Names, python: Python = None, deadline: Deadline = 120.0
 
     Exit 0 if all is as known of the pinned release or, with --python, as it should be; 1 if not.
     """
-    from kvproof.upstream.endtoend import play
-    from kvproof.upstream.serving import engine_target
-    from kvproof.upstream.target import python_target
+    from kvproof.upstream.live.engine import engine_target
+    from kvproof.upstream.live.rounds import play
+    from kvproof.upstream.targets.target import python_target
 
     output = Output(json)
     chosen = _chosen(scenarios)
@@ -65,7 +65,7 @@ def command(*scenarios: Names, python: Python = None, deadline: Deadline = 120.0
 
 
 def _chosen(names: tuple[str, ...]) -> list[Scenario]:
-    from kvproof.upstream.scenarios import SCENARIOS
+    from kvproof.upstream.live.scenarios import SCENARIOS
 
     known = {scenario.name: scenario for scenario in SCENARIOS}
     for name in names:

@@ -15,11 +15,12 @@ from kvproof.exits import Exit
 from kvproof.failure import Failure
 from kvproof.options import Flag, Json, seconds
 from kvproof.output import Output
-from kvproof.upstream.releases import CURRENT
+from kvproof.upstream.targets.releases import CURRENT
 from kvproof.words import plural
 
 if TYPE_CHECKING:
-    from kvproof.upstream.tests_report import TestReport, TestsReport
+    from kvproof.upstream.own_tests.report import TestReport, TestsReport
+    from kvproof.upstream.targets.target import Target
 
 Release = Annotated[str | None, Parameter(help=f"The release whose tests are run; {CURRENT}.")]
 Source = Annotated[Path | None, Parameter(help="A checkout of vLLM, whose own tests are run, in place of a release.")]
@@ -46,7 +47,7 @@ def command(
 
     Each must be lawful or wasteful here, or be explained: exit 1 if one is neither. 3 if a test failed by itself.
     """
-    from kvproof.upstream.tests_run import run_upstream_tests
+    from kvproof.upstream.own_tests.run import run_upstream_tests
 
     output = Output(json)
     target, tests = _target(release, source, python)
@@ -60,10 +61,10 @@ def command(
     return status
 
 
-def _target(release: str | None, source: Path | None, python: Path | None) -> tuple[Any, Path]:
-    from kvproof.upstream.environment import environment
-    from kvproof.upstream.fetch import fetch_tests
-    from kvproof.upstream.target import Target, checked_source, python_target, release_target
+def _target(release: str | None, source: Path | None, python: Path | None) -> tuple[Target, Path]:
+    from kvproof.upstream.targets.environment import environment
+    from kvproof.upstream.targets.fetch import fetch_tests
+    from kvproof.upstream.targets.target import Target, checked_source, python_target, release_target
 
     if source is not None and release is not None:
         raise Failure("--release and --source: one of them says what is tested")

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from kvproof.output import clean
 from kvproof.spec.vocabulary import Case
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -18,9 +19,9 @@ ROWS = ("storages", "pools", "groups", "layers")
 
 
 def write_case(case: Case, remarks: Iterable[str] = ()) -> str:
-    """The case file. ``load_case`` reads the same case back. Remarks stand at its head as comments."""
+    """The case file. ``load_case`` reads the same case back. Remarks stand at its head as comments, a line each."""
     raw = msgspec.to_builtins(case)
-    lines = ["# SPDX-License-Identifier: Apache-2.0", *(f"# {line}".rstrip() for line in remarks)]
+    lines = ["# SPDX-License-Identifier: Apache-2.0", *(f"# {clean(line)}".rstrip() for line in remarks)]
     lines += [f"{key} = {value(raw[key])}" for key in ("format", "name", "title", "source") if key in raw]
     if "request" in raw:
         lines += ["", "[request]", *(f"{key} = {value(item)}" for key, item in raw["request"].items())]

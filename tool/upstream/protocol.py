@@ -7,7 +7,7 @@ protocol (docs/upstream.md). Addresses and sizes are bytes; ids and counts have 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -167,6 +167,3 @@ def answer_of(line: bytes) -> AnyAnswer:
     """Decode one answer. Raises msgspec.DecodeError (its ValidationError included) for anything else."""
     found: AnyAnswer = msgspec.json.decode(line, type=AnyAnswer)
     return found
-
-
-Raw = dict[str, Any]

@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from kvproof.upstream.expectations import Expected
-from kvproof.upstream.releases import SUPPORTED
+from kvproof.upstream.matrix.expectations import Expected
+from kvproof.upstream.targets.releases import SUPPORTED
 
 HEAD = """\
 # SPDX-License-Identifier: Apache-2.0

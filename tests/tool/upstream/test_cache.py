@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvproof.failure import Failure
-from kvproof.upstream.cache import cache_folder, entry
+from kvproof.upstream.targets.cache import cache_folder, entry
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def test_nothing_is_left_of_what_failed(error: BaseException, cache: Path) -> No
 RUN = """
 import sys, time
 from pathlib import Path
-from kvproof.upstream.cache import entry
+from kvproof.upstream.targets.cache import entry
 marks = Path(sys.argv[1])
 
 def build(folder):

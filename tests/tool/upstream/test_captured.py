@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ from captured_records import MLA, TEST, Raw, changed, ended, hybrid, ids, packed
 
 from kvproof.exits import Exit
 from kvproof.failure import Failure
-from kvproof.upstream import tests_report
-from kvproof.upstream.captured import read_records
-from kvproof.upstream.explained import Explained, Explanation, Told, read_explained
+from kvproof.upstream.own_tests import report as tests_report
+from kvproof.upstream.own_tests.explained import Explained, Explanation, Told, read_explained
+from kvproof.upstream.own_tests.records import read_records
 
 
 def of(*raws: Raw, explained: Explained | None = None, **params: Any) -> tests_report.TestReport:
@@ -162,13 +163,17 @@ def test_blocks_written_out_as_pages() -> None:
     assert "coverage" in of(changed(raw, "answer", 0, to=[0, 1, 3, 4])).laws
 
 
-def test_rows_of_regions() -> None:
-    raw: Raw = {
+def rows_of_regions() -> Raw:
+    return {
         "event": "rows",
         "engine": {"region_bytes": [16, 16], "region_strides": [16, 24], "region_pages": [2, 3]},
         "given": {"base_addresses": [100, 1000], "block_size_ratio": 1},
         "answer": [[100, 16, 0, 16, 2], [1000, 16, 0, 24, 3]],
     }
+
+
+def test_rows_of_regions() -> None:
+    raw = rows_of_regions()
     assert broken(of(raw)) == ("lawful", ())
     assert of(changed(raw, "answer", 1, to=[1000, 16, 0, 16, 3])).verdict == "corrupt"
     assert of(changed(raw, "answer", 0, to=[100, 16, 0, 16, 3])).verdict == "corrupt"
@@ -402,6 +407,43 @@ def test_every_explanation_is_told_at_length() -> None:
 
 def test_a_line_that_is_no_record_is_named(tmp_path: Path) -> None:
     path = tmp_path / "captured.jsonl"
-    path.write_text('{"event": "outcome", "test": "a"}\n{"event": "outc', encoding="utf-8")
-    with pytest.raises(Failure, match="line 2"):
-        list(read_records(path))
+    deep = '{"event": "ids", "test": "a", "answer": ' + 10_000 * "["
+    for bad in ('{"event": "outc', "{}", deep):
+        path.write_text('{"event": "outcome", "test": "a"}\n' + bad, encoding="utf-8")
+        with pytest.raises(Failure, match=r"captured\.jsonl, line 2: no record"):
+            list(read_records(tmp_path, "captured.jsonl"))
+
+
+def test_a_file_of_records_that_is_none_any_more(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    for name in ("fifo", "link", "gone"):
+        with pytest.raises(Failure, match=f"captured doing cannot be read: they named '{name}'"):
+            list(read_records(tmp_path, name))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"block_ids": 3, "dst_num_blocks": 8, "physical_blocks_per_logical": 1},
+        {"block_ids": [[1]], "dst_num_blocks": "8", "physical_blocks_per_logical": 1},
+        {"block_ids": [[1]], "dst_num_blocks": 8, "physical_blocks_per_logical": 0},
+        {"block_ids": [[None]], "dst_num_blocks": 8, "physical_blocks_per_logical": 1},
+    ],
+)
+def test_a_record_with_arguments_of_other_kinds_is_a_fault_of_ours(given: dict[str, Any]) -> None:
+    lines = [record(changed(ids(), "given", to=given)), ended(), record(packed()), ended()]
+    found = tests_report.report("vllm", lines, Explained())
+    assert [test.verdict for test in found.tests] == ["not-covered", "lawful"]
+    assert len(found.faults) == 1 and f"{TEST}: its records cannot be read: " in found.faults[0]
+    assert found.status() == Exit.FAULT
+
+
+def test_more_pages_than_can_be_written_out_are_not_covered() -> None:
+    pages = {"block_size_ratio": 10**12, "local_block_ids": [[1]], "remote_block_ids": [[1]]}
+    for many in (
+        changed(rows_of_regions(), "engine", "region_pages", to=[10**12, 10**12]),
+        changed(rows_of_regions(), "answer", 0, 4, to=10**12),
+        {"event": "mapped", "engine": {}, "given": pages, "answer": [[[1]], [[1]]]},
+    ):
+        assert of(many).reason == "more pages than are written out"

@@ -13,10 +13,10 @@ from kvproof.spec.place import Place
 from kvproof.spec.plan import Copy
 from kvproof.spec.validate import load_case
 from kvproof.spec.vocabulary import Case
-from kvproof.upstream.cause import cause_of, explaining, origins
-from kvproof.upstream.lost import Lost
-from kvproof.upstream.outcome import Outcome, outcome_of
+from kvproof.upstream.judging.cause import cause_of, explaining, origins
+from kvproof.upstream.judging.outcome import Outcome, outcome_of
 from kvproof.upstream.protocol import Answer, Observed, RefusedBy
+from kvproof.upstream.running.lost import Lost
 
 FOLDER = Path(__file__).parents[3] / "cases" / "regressions"
 NOWHERE = Path("/nonexistent")
@@ -166,6 +166,8 @@ def test_a_refusal_by_its_error_and_where_it_was_raised() -> None:
     refused = RefusedBy("read", "AssertionError", message, ("vllm/nixl/worker.py", 120), SYNTHETIC)
     assert cause(TAIL, refused) == "AssertionError in worker.py: Group # of # has # blocks, not #"
     assert cause(TAIL, msgspec.structs.replace(refused, message="")) == "AssertionError in worker.py"
+    odd = msgspec.structs.replace(refused, error="\x1b[2J", message="\x07", place=("a/b\n.py", 1))
+    assert cause(TAIL, odd) == r"\x1b[2J in b\n.py: \x07"
 
 
 def test_what_never_ran() -> None:

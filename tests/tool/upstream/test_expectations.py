@@ -10,9 +10,9 @@ import pytest
 from commands import REGRESSIONS, edited, kvproof
 from stand_ins import know, stand_in
 
-from kvproof.upstream.expectations import book, book_of, span
+from kvproof.upstream.matrix.expectations import book, book_of, span
 from kvproof.upstream.record import recorded
-from kvproof.upstream.releases import SUPPORTED
+from kvproof.upstream.targets.releases import SUPPORTED
 
 TAIL = "hisparse-padded-tail"
 ONE_GROUP = "hisparse-padded-tail-one-group"
@@ -84,6 +84,19 @@ def test_each_field_counts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert words in ran.out
 
 
+def test_waste_of_a_group_that_is_not_named_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, {"0.33.0": "row-fold-by-base"})
+    words = 'verdict = "wasteful", laws = ["economy"]'
+    [row] = kvproof("upstream", "--release", "0.33.0", "v41-aliased-groups-transfer", "--json").data["rows"]
+    over = {group: ratio for group, ratio in row["ratios"].items() if ratio[0] > ratio[1]}
+    named = ", ".join(f'"{group}" = {ratio}' for group, ratio in over.items())
+    for ratio, status in ((named, 0), ("", 1)):
+        know(monkeypatch, f"v41-aliased-groups-transfer = [ {{ {words}, ratio = {{ {ratio} }} }} ]")
+        ran = kvproof("upstream", "--release", "0.33.0", "v41-aliased-groups-transfer")
+        assert ran.status == status, ran.out
+    assert over and f"ratio of {next(iter(over))}: 1 expected, found " in ran.out
+
+
 def test_reason_of_a_refusal_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, {"0.33.0": "refuses"})
     known = f'{TAIL} = [ {{ verdict = "refused", needless = true, laws = ["refusal"], reason = "REASON" }} ]'
@@ -93,7 +106,7 @@ def test_reason_of_a_refusal_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     know(monkeypatch, f'{TAIL} = [ {{ verdict = "refused" }} ]')
     ran = kvproof("upstream", "--release", "0.33.0", TAIL)
     assert ran.status == 1
-    assert "refused expected, found refused needlessly" in ran.out
+    assert "refused rightly expected, found refused needlessly" in ran.out
 
 
 def test_strict_does_not_count_where_it_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +171,7 @@ def test_what_is_recorded_of_a_run_is_what_it_does(monkeypatch: pytest.MonkeyPat
     assert '{ first = "0.32.0", verdict = "lawful", reach = "worker-level" }' in text
     assert 'reason = "this release has no rings"' in text
     assert "worker.py:7" not in text, "line numbers change with every release"
-    monkeypatch.setattr("kvproof.upstream.matrix.book", lambda: book_of(text))
+    monkeypatch.setattr("kvproof.upstream.matrix.rows.book", lambda: book_of(text))
     again = kvproof("upstream", "--release", "all", *cases, "--json")
     assert again.status == 0
     assert [row["problems"] for row in again.data["rows"]] == [[]] * 21

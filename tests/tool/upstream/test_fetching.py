@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetching releases, with indexes made here: nothing of a real one is asked for."""
 
+import contextlib
 import hashlib
 import io
 import json
 import sys
 import tarfile
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from kvproof.failure import Failure
-from kvproof.upstream import fetch
-from kvproof.upstream.environment import REQUIREMENTS, environment
-from kvproof.upstream.fetch import FILE_BYTES, fetch_release, fetch_tests, unpack_tests, unpack_wheel
-from kvproof.upstream.index import Index, configured_index
-from kvproof.upstream.releases import CURRENT, PINNED, SUPPORTED, checked_version
+from kvproof.upstream.targets import fetch, index
+from kvproof.upstream.targets.environment import REQUIREMENTS, environment
+from kvproof.upstream.targets.fetch import FILE_BYTES, fetch_release, fetch_tests, unpack_tests, unpack_wheel
+from kvproof.upstream.targets.index import Index, configured_index
+from kvproof.upstream.targets.releases import CURRENT, PINNED, SUPPORTED, checked_version
 
 METADATA = b"Metadata-Version: 2.1\nName: vllm\nVersion: 0.33.0\n"
 INFO = {
@@ -79,10 +81,12 @@ def test_releases() -> None:
     assert [checked_version(version) for version in SUPPORTED] == list(SUPPORTED)
 
 
-@pytest.mark.parametrize("version", ["", "latest", "0.33.0/..", "../x", "-r", "0.33.0 --pre", "1" * 41, "0.33.0\n"])
+@pytest.mark.parametrize(
+    "version", ["", "latest", "0.33.0/..", "../x", "-r", "0.33.0 --pre", "1" * 41, "0.33.0\n", "0.33", "00.33.0"]
+)
 def test_no_version(version: str) -> None:
     for fetch_it in (fetch_release, fetch_tests):
-        with pytest.raises(Failure, match=r"is no version of vllm; supported are 0\.25\.0, "):
+        with pytest.raises(Failure, match=r"is no version of vllm, such as 0\.33\.0; supported are 0\.25\.0, "):
             fetch_it(version)
 
 
@@ -129,6 +133,20 @@ def test_archives_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "vllm.whl").write_bytes(b"<html>")
     with pytest.raises(Failure, match=r"vllm\.whl is no wheel that can be unpacked"):
         unpack_wheel(tmp_path / "vllm.whl", tmp_path / "out")
+
+
+@pytest.mark.parametrize("place", range(0, 1000, 50))
+def test_damaged_archives(place: int, tmp_path: Path) -> None:
+    content = b"".join(hashlib.sha256(bytes([number])).digest() for number in range(64))
+    wheel(tmp_path / "vllm.whl", {"vllm/__init__.py": content, "vllm/a.py": content})
+    (tmp_path / "vllm.tar.gz").write_bytes(tarball({"vllm-1/tests/x.py": content, "vllm-1/tests/y.py": content}))
+    for name, unpack in (("vllm.whl", unpack_wheel), ("vllm.tar.gz", unpack_tests)):
+        data = bytearray((tmp_path / name).read_bytes())
+        for at in range(place, min(place + 12, len(data))):
+            data[at] ^= 0xFF
+        (tmp_path / name).write_bytes(data)
+        with contextlib.suppress(Failure):  # which bytes nobody looks at is the formats' affair
+            unpack(tmp_path / name, tmp_path / "out")
 
 
 @pytest.fixture
@@ -194,6 +212,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.pages: dict[str, tuple[str, bytes]] = {}
         self.authorized: set[str | None] = set()
+        self.dawdles = False
 
     @property
     def url(self) -> str:
@@ -211,7 +230,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        with contextlib.suppress(ConnectionError):
+            for piece in [data[n : n + 1] for n in range(len(data))] if self.server.dawdles else [data]:
+                self.wfile.write(piece)
+                time.sleep(0.1 if self.server.dawdles else 0)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -271,6 +293,43 @@ def test_page_that_is_none(page: bytes, server: Server, tmp_path: Path) -> None:
     server.pages["/simple/vllm/"] = (JSON, page)
     with pytest.raises(Failure, match="is no page of a package index"):
         Index(f"{server.url}/simple").source_distribution("vllm", "0.33.0", tmp_path / "file")
+
+
+def test_file_without_a_hash(server: Server, tmp_path: Path) -> None:
+    page = {"files": [{"url": "../../files/vllm-0.33.0.tar.gz", "hashes": {}}]}
+    server.pages["/simple/vllm/"] = (JSON, json.dumps(page).encode())
+    server.pages["/files/vllm-0.33.0.tar.gz"] = ("application/gzip", SDIST)
+    assert Index(f"{server.url}/simple").source_distribution("vllm", "0.33.0", tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == SDIST
+
+
+@pytest.mark.parametrize("url", ["nowhere", "gopher://x/simple", "http://[x/simple", "http://ä.invalid:x/simple"])
+def test_addresses_that_are_none(url: str, tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="package index"):
+        Index(url).source_distribution("vllm", "0.33.0", tmp_path / "file")
+
+
+def test_links_that_are_no_addresses(server: Server, tmp_path: Path) -> None:
+    server.pages["/simple/vllm/"] = ("text/html", b"<a href='http://[x/vllm-0.33.0.tar.gz'>x</a>")
+    with pytest.raises(Failure, match="is no page of a package index"):
+        Index(f"{server.url}/simple").source_distribution("vllm", "0.33.0", tmp_path / "file")
+
+
+def test_page_without_end(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "PAGE_BYTES", 1000)
+    server.pages["/simple/vllm/"] = (JSON, b" " * 1001)
+    with pytest.raises(Failure, match="more than 1000 bytes"):
+        Index(f"{server.url}/simple").source_distribution("vllm", "0.33.0", tmp_path / "file")
+
+
+def test_index_that_dawdles(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "FETCH_SECONDS", 0.3)
+    server.dawdles = True
+    server.pages["/simple/vllm/"] = (JSON, b" " * 100)
+    began = time.monotonic()
+    with pytest.raises(Failure, match=r"its page of vllm: not fetched within 0\.3 s"):
+        Index(f"{server.url}/simple").source_distribution("vllm", "0.33.0", tmp_path / "file")
+    assert time.monotonic() - began < 5
 
 
 def test_password_goes_to_the_index_and_nowhere_else(server: Server, tmp_path: Path) -> None:

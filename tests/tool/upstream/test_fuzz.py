@@ -12,10 +12,10 @@ from targets import observed
 from kvproof.reference.faults.registry import FAULTS
 from kvproof.reference.rules import Refusal
 from kvproof.spec.vocabulary import Case
-from kvproof.upstream import fuzz as fuzzing
-from kvproof.upstream.bench import Key, Tried, key_of
-from kvproof.upstream.fuzz import FuzzReport, Run
-from kvproof.upstream.outcome import Outcome, OutcomeVerdict, Told, outcome_of
+from kvproof.upstream.fuzzing import search as fuzzing
+from kvproof.upstream.fuzzing.bench import Key, Tried, key_of
+from kvproof.upstream.fuzzing.search import FuzzReport, Run
+from kvproof.upstream.judging.outcome import Outcome, OutcomeVerdict, Told, outcome_of
 from kvproof.upstream.protocol import Answer, Reach, Reached, RefusedBy
 
 

@@ -9,8 +9,8 @@ from kvproof.fuzzing.write import write_case
 from kvproof.spec.scope import Covered, assess
 from kvproof.spec.validate import load_case, problems
 from kvproof.spec.vocabulary import TOKEN_KINDS, Case, Group, Worker
-from kvproof.upstream.generate import case_of
-from kvproof.upstream.models import STYLES
+from kvproof.upstream.fuzzing.generate import case_of
+from kvproof.upstream.fuzzing.models import STYLES
 
 COUNT = 400
 CASES = [case_of(7, number) for number in range(COUNT)]

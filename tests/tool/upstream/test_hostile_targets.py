@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,11 +14,12 @@ from pathlib import Path
 import pytest
 from fake_target import CASE, PYTHON, fake_session
 
-from kvproof.upstream.lost import Lost
-from kvproof.upstream.memory import inside, read_inside
-from kvproof.upstream.process import LINE_BYTES, Seat
+from kvproof.failure import Failure
 from kvproof.upstream.protocol import Answer, AskRun, Hello, NotDriven, Observed
-from kvproof.upstream.session import Session
+from kvproof.upstream.running.lost import Lost
+from kvproof.upstream.running.process import LINE_BYTES, Seat
+from kvproof.upstream.running.scratch import opened, read_inside
+from kvproof.upstream.running.session import Session
 
 ENOUGH = 30.0
 """Seconds for what should answer at once, on a machine with other things to do."""
@@ -377,6 +379,20 @@ def test_scratch_folder_that_is_eaten(tmp_path: Path) -> None:
         assert good(session) == first
 
 
+@pytest.mark.parametrize("how", ["shutil.rmtree(home)", "os.chmod(home, 0)"])
+def test_folder_of_all_scratch_folders_that_is_eaten(how: str, tmp_path: Path) -> None:
+    eaten = f"""
+        def run(asked):
+            import shutil
+            home = os.path.dirname(asked["folder"])
+            {how}
+            write(observed())
+        """
+    with fake_session(tmp_path, eaten) as session:
+        first = good(session)
+        assert good(session) == first
+
+
 def test_scratch_folder_without_rights_is_deleted(tmp_path: Path) -> None:
     locked = """
         def run(asked):
@@ -397,6 +413,12 @@ def test_scratch_folder_is_empty_and_then_gone(tmp_path: Path) -> None:
             assert list(folder.iterdir()) == []
             (folder / "memory").write_bytes(b"x")
         assert not folder.exists()
+
+
+def test_no_place_for_temporary_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(Failure, match="no temporary folder can be made: No such file"):
+        fake_session(tmp_path, "")
 
 
 def test_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,14 +442,13 @@ def test_file_names_that_lead_elsewhere(name: str, tmp_path: Path) -> None:
     (folder / "link").symlink_to(tmp_path / "outside")
     (folder / "circle").symlink_to(folder / "circle")
     os.mkfifo(folder / "fifo")
-    with pytest.raises(Lost) as caught:
-        inside(folder, name)
+    with pytest.raises(Lost) as caught, opened(folder, name):
+        pass
     assert caught.value.kind == "garbage"
 
 
 def test_file_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "memory").write_bytes(b"12345")
-    assert inside(tmp_path, "memory") == tmp_path / "memory"
     assert read_inside(tmp_path, "memory", 5) == b"12345"
     for size in (4, 6):
         with pytest.raises(Lost, match=rf"'memory' holds 5 bytes, not {size}"):

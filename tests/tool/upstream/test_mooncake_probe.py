@@ -17,12 +17,12 @@ import pytest
 
 from kvproof.places import is_folder
 from kvproof.sources import built_in, read_case
-from kvproof.upstream.cache import cache_folder
-from kvproof.upstream.outcome import Outcome, outcome_of
-from kvproof.upstream.pages import page_words
+from kvproof.upstream.judging.outcome import Outcome, outcome_of
+from kvproof.upstream.judging.pages import page_words
 from kvproof.upstream.protocol import Hello
-from kvproof.upstream.session import PROBE_FILES, PROBES, Session
-from kvproof.upstream.target import Target
+from kvproof.upstream.running.session import PROBE_FILES, PROBES, Session
+from kvproof.upstream.targets.cache import cache_folder
+from kvproof.upstream.targets.target import Target
 
 RELEASE = "0.33.0"
 

@@ -19,11 +19,11 @@ from kvproof.spec.plan import Copy, Plan
 from kvproof.spec.scope import Covered, assess
 from kvproof.spec.validate import load_case
 from kvproof.spec.vocabulary import Case
-from kvproof.upstream import outcome as module
-from kvproof.upstream.lost import Lost, LostKind
-from kvproof.upstream.outcome import Outcome, SeenRow, Told, outcome_of, status_of
-from kvproof.upstream.pages import page_words, whole_pages
+from kvproof.upstream.judging import outcome as module
+from kvproof.upstream.judging.outcome import Outcome, SeenRow, Told, outcome_of, status_of
+from kvproof.upstream.judging.pages import page_words, whole_pages
 from kvproof.upstream.protocol import Answer, Crashed, NotDriven, Observed, ProbeFailed, Reached, RefusedBy, SeenZero
+from kvproof.upstream.running.lost import Lost, LostKind
 
 FOLDER = Path(__file__).parents[3] / "cases" / "regressions"
 NOWHERE = Path("/nonexistent")
@@ -215,7 +215,10 @@ def test_a_pair_without_a_plan_that_ran_all_the_same() -> None:
     assert still.words.endswith("the target went ahead, and moved nothing")
 
 
-@pytest.mark.parametrize("name", ["refused-opaque-against-parts", "refused-unit-held-by-nobody"])
+UNSEEN_CASES = ["refused-opaque-against-parts", "refused-unit-held-by-nobody"]
+
+
+@pytest.mark.parametrize("name", UNSEEN_CASES)
 def test_what_no_target_can_see_it_cannot_refuse(name: str) -> None:
     case = case_named(name)
     found = judged(case, bare(case))
@@ -299,6 +302,17 @@ def test_what_does_not_fit_the_case_is_garbage() -> None:
     assert judged(TAIL, msgspec.structs.replace(seen, workers={})).verdict == "garbage"
     moved = judged(TABLES, msgspec.structs.replace(observed(TABLES), zeroes=(SeenZero("D0", 2**33, 1),)))
     assert moved.verdict == "garbage"
+
+
+def test_lists_of_an_outcome_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of a case that is not covered: a comparison of two releases looks at them."""
+    case = case_named(UNSEEN_CASES[0])
+    address = next(iter(bare(case).workers["D0"].bases.values()))
+    seen = msgspec.structs.replace(bare(case), zeroes=(SeenZero("D0", address, 1),) * 6)
+    assert judged(case, seen).lists is not None
+    monkeypatch.setattr(module, "SPANS_LIMIT", 5)
+    found = judged(case, seen)
+    assert (found.verdict, found.lists) == ("unknown", None)
 
 
 def test_bytes_moved_without_a_request_are_garbage() -> None:

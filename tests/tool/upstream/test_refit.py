@@ -5,8 +5,8 @@ import pytest
 from kvproof.fuzzing.simplify import drop_layers, drop_request, fewer_tokens
 from kvproof.spec.validate import problems
 from kvproof.spec.vocabulary import Case
-from kvproof.upstream.generate import case_of
-from kvproof.upstream.refit import REFITTED, laid_out, refit, refitted, weight
+from kvproof.upstream.fuzzing.generate import case_of
+from kvproof.upstream.fuzzing.refit import REFITTED, laid_out, refit, refitted, weight
 
 CASES = [case_of(4, number) for number in range(80)]
 

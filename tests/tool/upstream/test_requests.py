@@ -14,12 +14,14 @@ import kvproof.upstream
 
 PROBES = Path(str(kvproof.upstream.__file__)).resolve().parent / "probes"
 
+KINDS = {"TOKEN_KINDS": ("attention", "sliding"), "SSM_KINDS": ("ssm", "replicated-ssm")}
+
 
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The probe's module, with a stand-in for the sibling that needs torch and the target."""
     monkeypatch.syspath_prepend(str(PROBES))
-    monkeypatch.setitem(sys.modules, "vllm_specs", SimpleNamespace(TOKEN_KINDS=("attention", "sliding")))
+    monkeypatch.setitem(sys.modules, "vllm_specs", SimpleNamespace(**KINDS))
     import importlib
 
     yield importlib.import_module("vllm_requests")
@@ -67,3 +69,27 @@ def test_a_state_needs_a_block(requests: Any) -> None:
 
 def test_two_models_are_no_pair(requests: Any) -> None:
     assert tag(requests, 16, side("P0", [3]), side("D0", [4], kind="sliding", window=64)) == "synthetic"
+
+
+def joined(first: SimpleNamespace, second: SimpleNamespace) -> SimpleNamespace:
+    """Both sides' groups as those of one worker, the second one's under the name "h"."""
+    second.layers["l"].group = "h"
+    first.groups["h"], first.tables["h"], first.layers["m"] = second.groups["g"], second.tables["g"], second.layers["l"]
+    return first
+
+
+def test_a_prefix_is_cached_in_all_groups_or_in_none(requests: Any) -> None:
+    def pair(kind: str, window: int | None, cached: int, *, state: bool = False) -> str:
+        second = side("D0", [6, 7, 8], kind=kind, window=window, cached=cached)
+        second.layers["l"].name = "m"
+        worker = joined(side("D0", [3, 4, 5], cached=32), second)
+        if state:
+            third = side("D0", [9], kind="ssm")
+            worker.groups["s"], worker.tables["s"] = third.groups["g"], third.tables["g"]
+        return tag(requests, 48, worker)
+
+    assert pair("attention", None, 32) == "reachable"
+    assert pair("attention", None, 16) == "synthetic"
+    assert pair("sliding", 32, 0) == "synthetic"  # tokens 17 to 31 are in the window, and in the other group's cache
+    assert pair("sliding", 17, 0) == "reachable"  # the window begins where the hit ends
+    assert pair("attention", None, 16, state=True) == "reachable"

@@ -12,7 +12,7 @@ import pytest
 from commands import kvproof
 from stand_ins import StandIn, know, stand_in
 
-from kvproof.upstream.searching import search_status
+from kvproof.upstream.fuzzing.report import search_status
 
 WORDS = ["upstream", "--release", "0.33.0", "--fuzz", "3", "--seed", "1"]
 
@@ -68,11 +68,37 @@ def test_targets_that_run_nothing(monkeypatch: pytest.MonkeyPatch, habit: str, s
     assert kvproof(*WORDS).status == status
 
 
-@pytest.mark.parametrize(("verdicts", "status"), [([], 0), (["wasteful"], 0), (["wasteful", "hazard"], 1)])
-def test_waste_alone_is_not_broken(verdicts: list[str], status: int) -> None:
+WASTE = [([], 0, 0), (["wasteful"], 0, 1), (["wasteful", "hazard"], 1, 1)]
+
+
+@pytest.mark.parametrize(("verdicts", "status", "strictly"), WASTE)
+def test_waste_alone_is_not_broken(verdicts: list[str], status: int, strictly: int) -> None:
     findings = [SimpleNamespace(key=SimpleNamespace(verdict=verdict)) for verdict in verdicts]
     report: Any = SimpleNamespace(shares=[SimpleNamespace(verdicts={"lawful": 3}, ran=3)], findings=findings)
-    assert search_status(report) == status
+    assert search_status(report, strict=False) == status
+    assert search_status(report, strict=True) == strictly
+
+
+@pytest.mark.parametrize(("habit", "status", "ends"), [("lawful", 0, "000"), ("is not driven", 3, "010")])
+def test_a_search_that_ran_nothing_is_no_pass_in_a_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, habit: str, status: int, ends: str
+) -> None:
+    stand_in(monkeypatch, {"0.33.0": habit})
+    assert kvproof(*WORDS, "--junit", tmp_path / "report.xml").status == status
+    [suite] = ElementTree.parse(tmp_path / "report.xml").getroot()
+    assert "".join(suite.get(name, "") for name in ("failures", "errors", "skipped")) == ends
+
+
+@pytest.mark.parametrize("words", [[], ["--strict"]])
+def test_waste_counts_in_a_report_where_it_counts_at_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    stand_in(monkeypatch, {"0.33.0": "row-fold-by-base"})
+    ran = kvproof(*WORDS, *words, "--json", "--junit", tmp_path / "report.xml")
+    verdicts = [finding["verdict"] for finding in ran.data["findings"]]
+    assert "wasteful" in verdicts and ran.data["strict"] is bool(words)
+    [suite] = ElementTree.parse(tmp_path / "report.xml").getroot()
+    assert suite.get("failures") == str(len([one for one in verdicts if words or one != "wasteful"]))
 
 
 def test_folder_that_cannot_be_written_is_told_before_the_search(tmp_path: Path) -> None:

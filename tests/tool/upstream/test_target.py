@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kvproof.failure import Failure
-from kvproof.upstream import target
-from kvproof.upstream.target import Target, checked_source, python_target
+from kvproof.upstream.running.surroundings import surroundings
+from kvproof.upstream.targets import target
+from kvproof.upstream.targets.target import Target, checked_source, python_target
 
 
 def test_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,3 +72,11 @@ def test_no_environment(tmp_path: Path) -> None:
 def test_our_own_python_has_no_vllm() -> None:
     with pytest.raises(Failure, match="has no vllm installed"):
         python_target(Path(sys.executable))
+
+
+def test_nothing_is_written_into_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVPROOF_CACHE", str(tmp_path / "cache"))
+    fetched = surroundings(Target("0.33.0", Path(sys.executable), tmp_path / "cache" / "vllm-0.33.0"), tmp_path)
+    checkout = surroundings(Target("mine", Path(sys.executable), tmp_path / "src"), tmp_path)
+    assert "PYTHONPYCACHEPREFIX" not in fetched
+    assert checkout["PYTHONPYCACHEPREFIX"] == str(tmp_path / "cache" / "bytecode")

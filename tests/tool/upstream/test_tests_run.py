@@ -12,12 +12,12 @@ import pytest
 
 from kvproof.exits import Exit
 from kvproof.failure import Failure
-from kvproof.upstream import tests_run
-from kvproof.upstream.explained import read_explained
-from kvproof.upstream.fetch import fetch_tests
-from kvproof.upstream.releases import CURRENT
-from kvproof.upstream.target import Target, release_target
-from kvproof.upstream.tests_report import JUDGED
+from kvproof.upstream.own_tests import run as tests_run
+from kvproof.upstream.own_tests.explained import read_explained
+from kvproof.upstream.own_tests.report import JUDGED
+from kvproof.upstream.targets.fetch import fetch_tests
+from kvproof.upstream.targets.releases import CURRENT
+from kvproof.upstream.targets.target import Target, release_target
 
 pytest.importorskip("torch")
 

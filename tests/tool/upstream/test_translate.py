@@ -10,8 +10,8 @@ from small_cases import attention, case, layer, worker
 from kvproof.spec.descriptors import DescriptorList, Transfer
 from kvproof.spec.plan import ZeroRun
 from kvproof.spec.vocabulary import Case
+from kvproof.upstream.judging.translate import Untranslatable, captured_regions, descriptor_lists
 from kvproof.upstream.protocol import Observed, Reached, SeenRegion, SeenWorker, SeenZero
-from kvproof.upstream.translate import Untranslatable, captured_regions, descriptor_lists
 
 P_KV, D_KV, D_FAR = 1000, 5000, 9000
 TRANSFER = Transfer(

@@ -10,7 +10,7 @@ import pytest
 from commands import REGRESSIONS, edited, kvproof
 from stand_ins import StandIn, know, stand_in
 
-from kvproof.upstream import releases
+from kvproof.upstream.targets import releases
 
 TAIL = "hisparse-padded-tail"
 ONE_GROUP = "hisparse-padded-tail-one-group"
@@ -35,7 +35,7 @@ def test_first_line_says_which_tokens_hold_what(monkeypatch: pytest.MonkeyPatch)
     assert ran.status == 1
     assert ran.lines[0].startswith(f"{ONE_GROUP}: D0, layers.0.attn, page 31: tokens 0–63 come from P0 page 21, which")
     assert ran.lines[1:8] == [
-        "    corrupt (alignment) on 0.33.0",
+        "    corrupt (alignment) on 0.33.0, nothing known of it",
         "    worker-level: the kernel page is a stub's",
         "    launch: P: --block-size 128",
         "    first byte: main of D0, byte 1984",
@@ -43,7 +43,8 @@ def test_first_line_says_which_tokens_hold_what(monkeypatch: pytest.MonkeyPatch)
         "    just what the rule suffix-selection does (docs/bugs.md)",
         f"    again: kvproof upstream --release 0.33.0 --connector nixl-pull --nixl fake {ONE_GROUP}",
     ]
-    assert f"{ONE_GROUP}  corrupt" in ran.out
+    assert f"{ONE_GROUP}  corrupt !" in ran.out
+    assert "1 corrupt; 1 wrong of which nothing is known" in ran.out
 
 
 def test_releases_that_do_the_same_are_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +53,7 @@ def test_releases_that_do_the_same_are_one_block(monkeypatch: pytest.MonkeyPatch
     ran = kvproof("upstream", *words, ONE_GROUP)
     assert ran.out.count(f"{ONE_GROUP}: ") == 1
     assert "corrupt (alignment) on 0.32.0, 0.33.0" in ran.out
-    assert f"{ONE_GROUP}  lawful  corrupt  corrupt" in ran.out
+    assert f"{ONE_GROUP}  lawful  corrupt !  corrupt !" in ran.out
 
 
 def test_wasteful_passes_unless_strict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +73,7 @@ REFUSALS = {
         TAIL,
         1,
         "refused needlessly, and names no missing capability: ValueError: no such thing",
-        "",
+        "needless !",
     ),
     "needless, but named": ("refuses politely", TAIL, 0, "refused needlessly: ValueError: this is not supported", ""),
 }
@@ -197,10 +198,14 @@ def test_report_has_a_line_for_each_target_and_case(monkeypatch: pytest.MonkeyPa
 
 
 BAD = {
-    "no release at all": (["--release", "newest"], "--release: 'newest' is no version of vllm; supported are 0.25.0"),
+    "no release at all": (
+        ["--release", "newest"],
+        "--release: 'newest' is no version of vllm, such as 0.33.0; supported are 0.25.0",
+    ),
     "release and source": (["--release", "0.33.0", "--source", "."], "--release and --source: give one of them"),
     "source and python": (["--python", "p", "--source", "."], "--source and --python: give one of them"),
     "no such case": (["no-such-case"], "no-such-case: cannot be read: No such file"),
+    "nearly a case": (["mla-padded-tails"], "nor a built-in case of that name; did you mean mla-padded-tail?"),
     "no such connector": (["--connector", "lmcache"], "--connector"),
     "no such nixl": (["--nixl", "none"], "--nixl"),
     "negative seconds": (["--fuzz", "-1"], "--fuzz: '-1' is not a number of seconds above 0"),

@@ -9,9 +9,10 @@ import pytest
 from captured_records import Raw, changed, ended, ids, packed, record, region_pull
 from commands import kvproof
 
-from kvproof.upstream import environment, fetch, target, tests_run
-from kvproof.upstream.explained import Explained, Explanation
-from kvproof.upstream.tests_report import report
+from kvproof.upstream.own_tests import run as tests_run
+from kvproof.upstream.own_tests.explained import Explained, Explanation
+from kvproof.upstream.own_tests.report import report
+from kvproof.upstream.targets import environment, fetch, target
 
 LATE = changed(region_pull(), "transfers", 0, "remote_ids", to=[21, 22, 23, 121, 122, 123])
 WHY = Explained(explained=(Explanation(id="late", tests=("*",), laws=("alignment",), because="So it is."),))

@@ -17,8 +17,8 @@ from commands import REGRESSIONS
 
 from kvproof.spec.decode import decode_case
 from kvproof.upstream.protocol import Answer, Crashed, NotDriven, Observed, ProbeFailed, RefusedBy, answer_of
-from kvproof.upstream.session import PROBES, Session
-from kvproof.upstream.target import release_target
+from kvproof.upstream.running.session import PROBES, Session
+from kvproof.upstream.targets.target import release_target
 
 TARGET = """
 import logging
@@ -118,6 +118,54 @@ def test_a_fault_of_the_probe_is_not_the_targets(target: ModuleType) -> None:
     # The innermost frame is in the probe's own folder: it was called back, and failed.
     assert isinstance(judged(target, lambda: target.call(lambda: facts.filled({}))), ProbeFailed)
     assert isinstance(judged(target, lambda: facts.filled({})), ProbeFailed)
+
+
+BROKEN = {
+    "syntax": ("def broken(:\n", Crashed, "SyntaxError"),
+    "exit": ("raise SystemExit(0)\n", Crashed, "SystemExit"),
+    "name": ("\n\nundefined\n", Crashed, "NameError"),
+    "refusal": ("raise RuntimeError('no GPU')\n", Crashed, "RuntimeError"),
+    "own-module": ("import vllm.moved_away\n", NotDriven, "the target has no vllm.moved_away: "),
+    "dependency": ("import no_such_library\n", NotDriven, "the target needs no_such_library, "),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_target_that_cannot_be_imported_is_not_the_probes_fault(name: str, tmp_path: Path) -> None:
+    text, kind, words = BROKEN[name]
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "__init__.py").touch()
+    (tmp_path / "vllm" / "broken.py").write_text(text, encoding="utf-8")
+    probe = SimpleNamespace(tree=None, stage="", reached=None, library=())
+
+    def hello() -> None:
+        probe.stage = "import"
+        importlib.import_module("vllm.broken")
+
+    probe.hello = hello
+    sys.path.insert(0, str(tmp_path))
+    try:
+        found = answer_of(json.dumps(loaded("seat").reply(probe, b'{"ask": "hello"}')).encode())
+    finally:
+        sys.path.remove(str(tmp_path))
+        for module in ("vllm", "vllm.broken"):
+            sys.modules.pop(module, None)
+    assert isinstance(found, kind)
+    assert isinstance(found, Crashed | NotDriven)
+    assert (found.error if isinstance(found, Crashed) else found.reason).startswith(words)
+    assert not isinstance(found, Crashed) or found.place[0].endswith("vllm/broken.py")
+
+
+def test_a_probe_that_fails_before_the_target_is_at_fault() -> None:
+    seat = loaded("seat")
+    probe = SimpleNamespace(tree=None, stage="", reached=None, library=())
+
+    def hello() -> None:
+        probe.stage = "import"
+        seat.filled({})
+
+    probe.hello = hello
+    assert isinstance(answer_of(json.dumps(seat.reply(probe, b'{"ask": "hello"}')).encode()), ProbeFailed)
 
 
 def test_an_error_that_only_reached_the_log_counts_where_it_was_raised(target: ModuleType) -> None:

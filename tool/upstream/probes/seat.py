@@ -134,6 +134,8 @@ def judge(error: BaseException, probe: Probe) -> Answer:
     """What an exception means: the target refused, the target fell over, or the probe is at fault."""
     if isinstance(error, Unfinished):
         return _crashed(probe, "TransferUnfinished", str(error), ("", 0))
+    if probe.stage == "import":
+        return unimported(error, probe)
     if isinstance(error, Swallowed):
         if error.cause is None:
             return _crashed(probe, "LoggedError", error.message, _within(error.place, probe.tree))
@@ -156,6 +158,21 @@ def judge(error: BaseException, probe: Probe) -> Answer:
         "place": place,
         "reached": probe.reached or worker_level("the target refused before it was asked for its own geometry"),
     }
+
+
+def unimported(error: BaseException, probe: Probe) -> Answer:
+    """What it means that the target cannot be imported: whose code it is, a module it lacks, or one that it needs."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        lacks = f"the target has no {error.name}: another version than the probe knows, or not all of it"
+        needs = f"the target needs {error.name}, which its environment does not have"
+        own = error.name.partition(".")[0] in PROJECTS
+        return {"answer": "not-driven", "reason": lacks if own else needs, "missing": "module" if own else "dependency"}
+    if isinstance(error, SyntaxError) and error.filename:
+        return _crashed(probe, type(error).__name__, error.msg, (error.filename, error.lineno or 0))
+    frames = [frame for frame in walk(error.__traceback__) if not frame.file.startswith("<frozen ")]
+    if not frames or _belongs(frames[-1].file, PROBES):
+        return _failed(str(error), type(error).__name__, "".join(traceback.format_exception(error)))
+    return _crashed(probe, type(error).__name__, str(error), (frames[-1].file, frames[-1].line))
 
 
 class Frame(SimpleNamespace):

@@ -92,7 +92,7 @@ def vllm_config(target: Any, engine: Engine, heads: int, number: int = 0) -> Any
         ),
         cache_config=Facts(
             "cache config",
-            block_size=engine.block_tokens,
+            block_size=engine.configured_tokens,
             cache_dtype="auto",
             enable_prefix_caching=True,
             kv_cache_layout=engine.layout,
@@ -146,11 +146,11 @@ def stub_backend(engine: Engine) -> type:
 
         @staticmethod
         def get_supported_kernel_block_sizes(*args: Any) -> list[int]:
-            return [engine.kernel_tokens]
+            return sorted({engine.kernel_tokens, *engine.page_sizes})
 
         @classmethod
         def supports_block_size(cls, block_size: int) -> bool:
-            return bool(block_size == engine.kernel_tokens)
+            return block_size in (engine.kernel_tokens, *engine.page_sizes)
 
         @staticmethod
         def get_kv_cache_shape(

@@ -2,7 +2,7 @@
 """Probe of a whole vLLM engine on CPU: it serves requests for real, and writes down what its NIXL connector does.
 
 Engine core and worker run in this process. Nothing is replaced but NIXL's agent, by itself with a notebook, and only if
-asked for, the page sizes that the attention backend offers. `kvproof.upstream.serving` describes the messages.
+asked for, the page sizes that the attention backend offers. `kvproof.upstream.live.engine` describes the messages.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import seat
 import torch
+from vllm_runner import VARIABLE, customized, headed, layout_flag, modelled, unmade
 from vllm_specs import SSM_KINDS, TOKEN_KINDS, Engine, in_host_pool
 
 PLANNERS = ("vllm.v1.core.kv_cache_planning", "vllm.v1.core.kv_cache_utils")
@@ -69,14 +70,9 @@ def reach_of(engine: Engine, config: Any) -> seat.Answer:
         return seat.worker_level(
             "the planner gives these groups and places; the block size of a model with states is the target's to align"
         )
-    name, why = backend_for(engine)
-    if name is None:
-        return seat.worker_level(f"the planner gives these groups and places; {why}")
-    return {
-        "tag": "reachable",
-        "words": [f"the planner gives these groups and places; {name} takes these kernel pages: {why}"],
-        "flags": flags(engine, name),
-    }
+    found, why = backend_for(engine, config)
+    words = f"the planner gives these groups and places; {why}"
+    return {"tag": "reachable", "words": [words], "flags": found} if found else seat.worker_level(words)
 
 
 def unplanned(error: Exception) -> seat.Answer:
@@ -88,12 +84,20 @@ def unplanned(error: Exception) -> seat.Answer:
     return seat.worker_level(f"the planner could not be asked: {type(error).__name__}: {seat.clip(str(error))}")
 
 
-def plan(engine: Engine, config: Any) -> Any:
-    """The KVCacheConfig that the target's own planner makes of the same specs."""
+def plan(engine: Engine, config: Any, specs: dict[str, Any] | None = None) -> Any:
+    """The KVCacheConfig that the target's own planner makes of these specs, or of the case's."""
     planner = planner_module()
     # A model's layers come in the order of their numbers; the planner deals them out to groups by it.
-    specs = {name: engine.specs[name] for name in sorted(engine.specs, key=numbers)}
-    return plan_groups(config, planner.get_kv_cache_groups(config, specs))
+    ordered = dict(sorted((specs or of_one_size(engine)).items(), key=lambda item: numbers(item[0])))
+    return plan_groups(config, planner.get_kv_cache_groups(config, ordered))
+
+
+def of_one_size(engine: Engine) -> dict[str, Any]:
+    """The specs with blocks of one size where layers have heads: it is the planner who makes some grow."""
+    heads = {name: spec for name, spec in engine.specs.items() if headed(engine, spec)}
+    smallest = min((spec.block_size for spec in heads.values()), default=0)
+    grown = {name: spec for name, spec in heads.items() if spec.block_size != smallest}
+    return {**engine.specs, **{name: spec.copy_with_new_block_size(smallest) for name, spec in grown.items()}}
 
 
 def plan_groups(config: Any, groups: list[Any]) -> Any:
@@ -109,7 +113,8 @@ def numbers(name: str) -> list[int]:
 def order_of(engine: Engine, config: Any) -> list[str]:
     """Layers in the order in which the target would hand their caches to the connector, some of whose rules go by it.
 
-    That is the order of the planner's tensors, for the case's groups where the planner makes others.
+    That is the order of the planner's tensors, or of its groups in releases with a tensor for each set of layers that
+    share pages; for the case's groups where the planner makes others.
     """
     for planned in (lambda: plan(engine, config), lambda: plan_groups(config, engine.cache_config.kv_cache_groups)):
         try:
@@ -117,8 +122,18 @@ def order_of(engine: Engine, config: Any) -> list[str]:
         except Exception:
             continue
         if not grouping(engine, found):
-            return list(planned_places(engine, found))
+            return list(planned_places(engine, found)) if has_layers(found) else by_group(found)
     return list(engine.specs)
+
+
+def has_layers(planned: Any) -> bool:
+    """Whether the plan has tensors that list layers, from which the target makes the views one tensor after another."""
+    return any(hasattr(tensor, "layers") for tensor in planned.kv_cache_tensors)
+
+
+def by_group(planned: Any) -> list[str]:
+    """Layers of a plan, group after group."""
+    return [name for group in planned.kv_cache_groups for name in group.layer_names]
 
 
 def planner_module() -> ModuleType:
@@ -226,8 +241,8 @@ def said(distance: int | None) -> str:
     return "apart from" if distance is None else f"{distance} B behind the start of"
 
 
-def backend_for(engine: Engine) -> tuple[str | None, str]:
-    """A real attention backend that would give the case's kernel pages, and why, or why there is none."""
+def backend_for(engine: Engine, config: Any) -> tuple[list[str], str]:
+    """Flags with a real attention backend that would give the case's kernel pages, and why, or why there are none."""
     registry = importlib.import_module("vllm.v1.attention.backends.registry").AttentionBackendEnum
     choose = importlib.import_module("vllm.v1.worker.utils").select_common_block_size
     specs = [
@@ -238,7 +253,8 @@ def backend_for(engine: Engine) -> tuple[str | None, str]:
     takers = {name: backend for name, backend in backends(registry, engine.use_mla) if takes(backend, specs, registry)}
     if not takers:
         heads = " and ".join(sorted({f"{spec.head_size} numbers of {spec.dtype}" for spec in specs}))
-        return None, f"no backend that imports here has {'MLA ' if engine.use_mla else ''}heads of {heads}"
+        windows = " and windows" if any(windowed(spec) for spec in specs) else ""
+        return [], f"no backend that imports here has {'MLA ' if engine.use_mla else ''}heads of {heads}{windows}"
     reasons = []
     for name, backend in takers.items():
         layouts = getattr(backend, "supported_kv_cache_layouts", lambda: None)()
@@ -250,10 +266,40 @@ def backend_for(engine: Engine) -> tuple[str | None, str]:
         except ValueError as error:
             reasons.append(f"{name}: {error}")
             continue
-        if chosen == engine.kernel_tokens and backend.supports_block_size(engine.block_tokens):
-            return name, f"kernel pages of {chosen} tokens for blocks of {engine.block_tokens}"
-        reasons.append(f"{name} makes kernel pages of {chosen} tokens of blocks of {engine.block_tokens}")
-    return None, "; ".join(reasons)
+        if chosen != engine.kernel_tokens:
+            reasons.append(f"{name} makes kernel pages of {chosen} tokens of blocks of {engine.block_tokens}")
+            continue
+        size, why = flag_for(engine, config, backend)
+        if size is None:
+            reasons.append(f"{name} {why}")
+        else:
+            found = flags(engine, size, name, layout_flag(engine, config, backend)[0])
+            pages = f"kernel pages of {chosen} tokens for blocks of {engine.block_tokens}"
+            return found, f"{name} takes these kernel pages: {pages}"
+    return [], "; ".join(reasons)
+
+
+def flag_for(engine: Engine, config: Any, backend: Any) -> tuple[int | None, str | None]:
+    """The block size flag with which the target's engine makes the case's geometry, or why there is none."""
+    groups = engine.worker.groups.values()
+    sizes = sorted({group.block_tokens for group in groups if group.kind in TOKEN_KINDS})
+    if len(sizes) > 1 and not all(headed(engine, spec) for spec in engine.specs.values()):
+        return None, f"has one block size flag, and blocks of {sizes} tokens are not known to follow from it"
+    reasons = [otherwise(engine, config, backend, size) for size in sizes]
+    return next(((size, None) for size, why in zip(sizes, reasons, strict=True) if why is None), (None, reasons[0]))
+
+
+def otherwise(engine: Engine, config: Any, backend: Any, size: int) -> str | None:
+    """What keeps the target's engine from making the case's geometry with this backend and block size flag."""
+    if not backend.supports_block_size(size):
+        return f"does not take blocks of {size}"
+    try:
+        planned = plan(engine, config, customized(modelled(engine, backend, size), backend))
+    except Exception as error:
+        return f"with blocks of {size} does not get past the planner: {type(error).__name__}: {seat.clip(str(error))}"
+    if changed := [*grouping(engine, planned), *filter(None, [placing(engine, planned)])]:
+        return f"with blocks of {size} leads elsewhere: {changed[0]}"
+    return layout_flag(engine, config, backend)[1] or unmade(engine, planned, backend)
 
 
 def backends(registry: Any, mla: bool) -> list[tuple[str, Any]]:
@@ -263,7 +309,7 @@ def backends(registry: Any, mla: bool) -> list[tuple[str, Any]]:
 
 
 def takes(backend: Any, specs: list[Any], registry: Any) -> bool:
-    """Whether a backend takes the heads of all layers.
+    """Whether a backend takes the heads of all layers, and their windows.
 
     A backend that takes any head size does not make up a model that has it: MLA sizes must be declared by some backend.
     """
@@ -272,8 +318,19 @@ def takes(backend: Any, specs: list[Any], registry: Any) -> bool:
         spec.dtype == torch.bfloat16
         and backend.supports_head_size(spec.head_size)
         and (not backend.is_mla() or spec.head_size in known)
+        and (not windowed(spec) or has_windows(backend))
         for spec in specs
     )
+
+
+def windowed(spec: Any) -> bool:
+    """Whether a layer sees a window only."""
+    return getattr(spec, "sliding_window", None) is not None
+
+
+def has_windows(backend: Any) -> bool:
+    """Whether a backend says that it has windows. 0.25.0 does not ask them; MLA ones refuse windows there, too."""
+    return bool(getattr(backend, "supports_sliding_window", lambda: not backend.is_mla())())
 
 
 def importable(registry: Any, name: str) -> Any:
@@ -284,12 +341,8 @@ def importable(registry: Any, name: str) -> Any:
         return None
 
 
-def flags(engine: Engine, backend: str) -> list[str]:
-    """What to launch this side with. An engine has one block size flag."""
+def flags(engine: Engine, size: int, backend: str, layout: str | None) -> list[str]:
+    """What to launch this side with. An engine has one block size flag; blocks of other sizes follow from it."""
     side = "P" if engine.worker.role == "producer" else "D"
-    sizes = {group.block_tokens for group in engine.worker.groups.values() if group.kind in TOKEN_KINDS}
-    found = [f"{side}: --block-size {size}" for size in sizes if len(sizes) == 1]
-    found.append(f"{side}: --attention-backend {backend}")
-    if engine.layout != "LBHNC":
-        found.append(f"{side}: VLLM_KV_CACHE_LAYOUT={engine.layout}")
-    return found
+    found = [f"{side}: --block-size {size}", f"{side}: --attention-backend {backend}"]
+    return [*found, f"{side}: {VARIABLE}={layout}"] if layout else found

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import seat
-from vllm_specs import TOKEN_KINDS
+from vllm_specs import SSM_KINDS, TOKEN_KINDS
 
 
 def demoted(reached: seat.Answer, case: SimpleNamespace) -> seat.Answer:
     """The reach of the case's geometry, taken back to synthetic where no engine would get into this request."""
     words = [*unlike(case), *(word for worker in case.workers for word in unlisted(worker, case.tokens))]
+    words += [word for worker in case.workers for word in unequally_cached(worker, case.tokens)]
     if not words:
         return reached
     return {"tag": "synthetic", "words": [*words, *reached["words"]], "flags": []}
@@ -44,3 +45,21 @@ def unlisted(worker: SimpleNamespace, tokens: int | None) -> Iterator[str]:
         missing = [ordinal for ordinal in ordinals if held.get(ordinal, null) == null]
         if any(ordinal not in held for ordinal in ordinals) or (missing and null is not None):
             yield f"{worker.name}: the table of group {name} lacks blocks that hold needed tokens"
+
+
+def unequally_cached(worker: SimpleNamespace, tokens: int | None) -> Iterator[str]:
+    """Groups with less of the prompt in the cache than others, though they need it.
+
+    The target's scheduler counts a hit where all groups have it; with states beside, groups may differ. Pools that are
+    looked up on their own are left out.
+    """
+    kinds = {group.kind for group in worker.groups.values()}
+    pools = {group.pool for group in worker.groups.values()}
+    if tokens is None or len(pools) > 1 or not kinds.isdisjoint(SSM_KINDS):
+        return
+    held = {name: table for name, table in worker.tables.items() if worker.groups[name].kind in TOKEN_KINDS}
+    hit = max((table.cached_tokens or 0 for table in held.values()), default=0)
+    for name, table in held.items():
+        window = worker.groups[name].window_tokens
+        if (table.cached_tokens or 0) < hit and (not window or tokens - window + 1 < hit):
+            yield f"{worker.name}: group {name} has less of the prompt cached than others; a hit is one of all groups"

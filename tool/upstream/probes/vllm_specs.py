@@ -54,8 +54,9 @@ class Engine(SimpleNamespace):
     ``worker``: the case's words. ``storages``: tensors by name. ``caches``: views by layer. ``specs``: by layer.
     ``groups``: names in the order of the target's group ids. ``abutting``: see ``pages_abut``.
     ``cache_config``: the target's ``KVCacheConfig``.
-    ``layout``: name of the KV cache layout. ``kernel_tokens``: tokens of a kernel page. ``block_tokens``: the cache's
-    block size. ``use_mla``: whether all attention is MLA. ``notes``: what had to be put otherwise.
+    ``layout``: name of the KV cache layout. ``kernel_tokens``: tokens of a kernel page. ``block_tokens``: the block
+    that all groups' blocks divide. ``configured_tokens``: the block size in the cache config. ``page_sizes``: kernel
+    pages of the groups, in tokens. ``use_mla``: whether all attention is MLA. ``notes``: what had to be put otherwise.
     """
 
 
@@ -72,6 +73,7 @@ def build_engine(worker: SimpleNamespace, interface: Any, flat_mamba: bool, spli
     engine.layout = layout_of(worker)
     engine.abutting = pages_abut(engine)
     engine.kernel_tokens, engine.block_tokens = page_tokens(worker)
+    engine.configured_tokens, engine.page_sizes = configured(worker)
     engine.storages = {
         storage.name: filled_storage(worker.name, storage.name, storage.bytes) for storage in worker.storages.values()
     }
@@ -144,6 +146,13 @@ def page_tokens(worker: SimpleNamespace) -> tuple[int, int]:
     if all(group.pages_per_block == 1 for group in groups):
         return block, block
     raise NotDriven(f"kernel pages of {sorted(pages)} tokens; an engine has one size", "several page sizes")
+
+
+def configured(worker: SimpleNamespace) -> tuple[int, list[int]]:
+    """The block size that the engine core writes into the cache config, the smallest; and every group's kernel page."""
+    groups = [group for group in worker.groups.values() if group.kind in TOKEN_KINDS]
+    smallest = min((group.block_tokens for group in groups), default=DEFAULT_BLOCK)
+    return smallest, sorted({group.block_tokens // group.pages_per_block for group in groups})
 
 
 def spec_of(engine: Engine, layer: SimpleNamespace) -> Any:

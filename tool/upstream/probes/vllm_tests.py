@@ -4,7 +4,7 @@
 It runs in the target's Python (``-p vllm_tests``) and imports nothing of kvproof. Methods of the connector's workers
 are wrapped; each outermost call becomes one JSON line in the file that the environment variable KVPROOF_CAPTURE names,
 with the wrapped calls below it as its ``inner``. What a test left out, or mocked, is null. Addresses and sizes are
-bytes. ``kvproof.upstream.captured`` describes and reads the lines.
+bytes. ``kvproof.upstream.own_tests.records`` describes and reads the lines.
 """
 
 from __future__ import annotations
