@@ -19,7 +19,7 @@ from kvproof.spec.scope import Covered, assess
 from kvproof.spec.vocabulary import Case
 from kvproof.upstream.fuzzing import bench
 from kvproof.upstream.matrix import rows
-from kvproof.upstream.protocol import Answer, NotDriven, ProbeFailed, Reached, RefusedBy
+from kvproof.upstream.protocol import Answer, Hello, NotDriven, ProbeFailed, Reached, RefusedBy
 from kvproof.upstream.running.lost import Lost
 from kvproof.upstream.targets import entrants
 from kvproof.upstream.targets.target import Target
@@ -41,11 +41,13 @@ class StandIn:
     """In place of `kvproof.upstream.running.session.Session`. ``habits``: target label -> what it does."""
 
     habits: ClassVar[dict[str, str]] = {}
+    versions: ClassVar[dict[str, str]] = {}
     opened: ClassVar[list[str]] = []
     closed: ClassVar[list[str]] = []
 
     def __init__(self, target: Target, connector: str, nixl: str) -> None:
         self.target = target
+        self.hello = Hello("vllm", self.versions.get(target.label, "0.33.0"), {})
         self.opened.append(f"{target.label} {connector} {nixl}")
 
     def __enter__(self) -> Self:

@@ -250,3 +250,11 @@ def test_bad_case_is_told_before_anything_is_fetched(monkeypatch: pytest.MonkeyP
     assert ran.status == 2
     assert ran.err.startswith(f"{bad}: ")
     assert StandIn.opened == []
+
+
+def test_a_version_that_nobody_tried_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, {})
+    monkeypatch.setattr(StandIn, "versions", {"0.33.0": "0.34.0.dev3+g1234", "0.32.0": "0.32.0+cpu"})
+    ran = kvproof("upstream", "--release", "0.33.0", "--release", "0.32.0", TAIL)
+    told = [line for line in ran.lines if "not written for" in line]
+    assert told == ["    0.33.0 says it is 0.34.0.dev3+g1234, which the probes were not written for"]

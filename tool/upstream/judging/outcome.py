@@ -235,7 +235,7 @@ def _observed(case: Case, scope: Covered | Refused, observed: Observed, folder: 
         found = Outcome(case.name, "not-covered", words=reason, reason=reason)
     elif isinstance(scope, Refused) and any(phrase in scope.reason for phrase in UNSEEN):
         reason = f"no plan is lawful, as {scope.reason}; but the target was not shown what differs"
-        found = Outcome(case.name, "not-covered", words=reason, reason=reason)
+        found = Outcome(case.name, "not-covered", words=reason, reason=reason, missing="what the bytes of a page mean")
     elif isinstance(scope, Refused) and case.request is None:
         reason = f"no lawful plan exists, as {scope.reason}; without a request nobody sees whether it is refused"
         found = Outcome(case.name, "not-covered", words=reason, reason=reason)

@@ -30,7 +30,10 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """What one target did with one case. ``expected`` None: nothing is known, and the outcome speaks for itself."""
+    """What one target did with one case. ``expected`` None: nothing is known, and the outcome speaks for itself.
+
+    ``version``: what the target calls itself; None if it never said hello.
+    """
 
     entrant: Entrant
     subject: Subject
@@ -39,6 +42,7 @@ class Row(msgspec.Struct, frozen=True):
     misses: tuple[str, ...]
     status: Exit
     seconds: float
+    version: str | None = None
 
     @property
     def plain(self) -> bool:
@@ -78,7 +82,8 @@ def _row(session: Session, entrant: Entrant, one: Subject, way: Way, bar: Bar) -
     expected = known(entrant, one, way.connector)
     wrong = tuple(misses(expected, outcome)) if expected is not None else ()
     status = _status(one, outcome, expected, wrong, way.connector, bar)
-    return Row(entrant, one, outcome, expected, wrong, status, monotonic() - started)
+    version = session.hello.version if session.hello is not None else None
+    return Row(entrant, one, outcome, expected, wrong, status, monotonic() - started, version)
 
 
 def known(entrant: Entrant, one: Subject, connector: str) -> Expected | None:

@@ -19,6 +19,7 @@ from kvproof.upstream.judging.pages import page_words
 from kvproof.upstream.judging.wording import outcome_words, reach_lines, summary
 from kvproof.upstream.matrix.rows import Row
 from kvproof.upstream.running.session import Way
+from kvproof.upstream.targets.releases import SUPPORTED
 from kvproof.words import main_finding, plural, ratio_words, tally, witness_words
 
 NOT_PROVEN = (
@@ -177,6 +178,9 @@ def conclusion(rows: Sequence[Row], way: Way) -> Iterator[Line]:
     known += f"; {news} wrong of which nothing is known" if news else ""
     good = all(row.status == Exit.OK for row in rows)
     yield f"{cases} on {targets}, {way.connector}, {way.nixl} NIXL: {counts}{known}", ("good" if good else "bad")
+    for name, version in dict.fromkeys((row.entrant.name, row.version) for row in rows):
+        if version is not None and version.partition("+")[0] not in SUPPORTED:
+            yield f"    {name} says it is {version}, which the probes were not written for", "doubt"
     for reason, found in uncovered(rows).items():
         names = list(dict.fromkeys(row.subject.case.name for row in found))
         more = f", … {len(names)} in all" if len(names) > 3 else ""
