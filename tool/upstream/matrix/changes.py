@@ -139,8 +139,8 @@ def _geometry(row: Row, first: Outcome, second: Outcome) -> Iterator[str]:
     was, now = _moves(row, first), _moves(row, second)
     if was != now:
         fewer, more = _bytes(was), _bytes(now)
-        amounts = "as many" if fewer == more else f"{plural(fewer, 'byte')} → {plural(more, 'byte')}"
-        yield f"other bytes move: {amounts}"
+        amounts = ", as many as before" if fewer == more else f": {plural(fewer, 'byte')} → {plural(more, 'byte')}"
+        yield f"other bytes move{amounts}"
         yield from _pages(first, second)
     elif _ids(first) != _ids(second):
         yield "other descriptor ids for the same bytes"
