@@ -7,7 +7,6 @@ The producer writes: what is captured is each batch that its worker hands to Moo
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,74 +24,38 @@ from mooncake_library import lend_verbs
 from mooncake_pair import End, Moved, Prompt, close, hand_over, stand_ins
 from mooncake_seen import Side, replies, seen_worker, transfers_of
 from mooncake_wire import Reply, place_in
+from nixl_seen import zeroes_of
 from seat import NotDriven, Unfinished
-from vllm_nixl import ROLES, Errors, far_blocks, near_blocks, one_a_side, stub_backend, vllm_config, zeroes_of
+from vllm_around import Errors, stub_backend, vllm_config
+from vllm_nixl import ROLES, far_tables, near_blocks, one_a_side
 from vllm_reach import reach
-from vllm_specs import Engine, build_engine
+from vllm_release import Release, ReleaseProbe, watched
+from vllm_specs import Engine
 
 CONNECTOR = "mooncake"
 MODULE = "vllm.distributed.kv_transfer.kv_connector.v1.mooncake.mooncake_connector"
 
 
-class Target:
-    """The modules of the release, imported once."""
+class Target(Release):
+    """The release, with its MooncakeConnector."""
 
-    def __init__(self) -> None:
-        affinity = os.sched_getaffinity(0)
-        self.vllm = importlib.import_module("vllm")
-        self.tree = Path(str(self.vllm.__file__)).parent.parent  # as tracebacks have it: links are not resolved
-        self._on_cpu()
+    def load(self) -> None:
+        """Import it."""
         self.connector = importlib.import_module(MODULE)
         self.library = self.connector.TransferEngine
-        self.interface = importlib.import_module("vllm.v1.kv_cache_interface")
-        self.utils = importlib.import_module("vllm.distributed.kv_transfer.kv_connector.utils")
-        self.manager = importlib.import_module("vllm.v1.core.kv_cache_manager")
-        self.planner = self.blocks = importlib.import_module("vllm.v1.core.kv_cache_utils")
-        self.transfer_config = importlib.import_module("vllm.config").KVTransferConfig
-        os.sched_setaffinity(0, affinity)
-
-    def _on_cpu(self) -> None:
-        platforms = importlib.import_module("vllm.platforms")
-        if getattr(platforms.current_platform, "device_type", None) != "cpu":
-            # Older releases do not look at VLLM_TARGET_DEVICE when they run.
-            platforms._current_platform = importlib.import_module("vllm.platforms.cpu").CpuPlatform()
-            platforms.current_platform = platforms._current_platform  # type: ignore[attr-defined]
-
-    @property
-    def splits_kv(self) -> bool:
-        """Whether attention caches have K and V halves in each block."""
-        return hasattr(self.utils.TransferTopology, "split_k_and_v")
-
-    @property
-    def pairs_states(self) -> bool:
-        """Whether the cache of a recurrent state is a (conv, temporal) pair."""
-        return hasattr(self.utils.TransferTopology, "get_transfer_cache_regions")
 
 
-class Probe:
+class Probe(ReleaseProbe):
     """Answers for vLLM's MooncakeConnector."""
 
-    def __init__(self) -> None:
-        self.tree: Path | None = None
-        self.stage = ""
-        self.reached: seat.Answer | None = None
-        self.library: tuple[str, ...] = (str(mooncake_engine.__file__),)
-        self._target: Target | None = None
-
-    @property
-    def target(self) -> Target:
-        if self._target is None:
-            self.stage = "import"
-            self._target = Target()
-            self.tree = self._target.tree
-        return self._target
+    kind = Target
 
     def hello(self) -> seat.Answer:
         library = self.target.library is not None
         return {
             "answer": "hello",
             "project": "vllm",
-            "version": str(self.target.vllm.__version__),
+            "version": self.target.version,
             "connectors": {CONNECTOR: ["fake", "real"] if library else ["fake"]},
             "nixl": None,
             "notes": ["real: Mooncake's transfer engine over TCP"] if library else ["Mooncake is not installed"],
@@ -106,31 +69,23 @@ class Probe:
             raise NotDriven("Mooncake's transfer engine is not installed", "transfer engine")
         case = seat.filled(ask["case"])
         one_a_side(case)
-        errors = Errors()
-        logging.getLogger("vllm").addHandler(errors)
-        affinity = os.sched_getaffinity(0)
         sides: dict[str, Side] = {}
         LibraryEngine.library = target.library
         engine = LibraryEngine if ask["nixl"] == "real" else RecordingEngine
-        try:
-            with stand_ins(target.connector, engine, lambda: stub_backend(next(reversed(sides.values())).engine)):
-                try:
-                    return self._run(target, case, Path(ask["folder"]), sides, errors)
-                finally:
-                    for side in sides.values():
-                        if side.end is not None:
-                            close(side.end)
-        finally:
-            logging.getLogger("vllm").removeHandler(errors)
-            os.sched_setaffinity(0, affinity)
+        backend = stand_ins(target.connector, engine, lambda: stub_backend(next(reversed(sides.values())).engine))
+        with watched("vllm") as errors, backend:
+            try:
+                return self._run(target, case, Path(ask["folder"]), sides, errors)
+            finally:
+                for side in sides.values():
+                    if side.end is not None:
+                        close(side.end)
 
     def _run(
         self, target: Target, case: SimpleNamespace, folder: Path, sides: dict[str, Side], errors: Errors
     ) -> seat.Answer:
         self.stage = "describe"
-        engines = [
-            build_engine(worker, target.interface, not target.pairs_states, target.splits_kv) for worker in case.workers
-        ]
+        engines = target.engines(case)
         heads = max(engine.heads for engine in engines)
         self.reached = reached(target, engines, [mooncake_config(target, engine, heads) for engine in engines])
         for engine in engines:
@@ -161,7 +116,7 @@ class Probe:
     def _build(self, target: Target, side: Side, config: Any) -> None:
         engine, name = side.engine, side.engine.worker.name
         self.stage = f"build {name}"
-        plan = side.plan = target.planner.generate_scheduler_kv_cache_config([engine.cache_config])
+        plan = side.plan = target.scheduler_config(engine)
         kind = target.connector.MooncakeConnectorWorker
         # Made in two steps, to have something to close if it refuses after it started its threads.
         side.end = End(target.connector.MooncakeConnectorScheduler(config, name, plan), kind.__new__(kind))
@@ -198,13 +153,11 @@ class Probe:
 
 
 def prompt_of(target: Target, tokens: int, producer: Side, consumer: Engine) -> Prompt:
-    """The case's request, with both block tables. The producer's is cut as the target's scheduler cuts it."""
-    listed = tuple(far_blocks(producer.engine, name) for name in producer.engine.groups)
-    manager = SimpleNamespace(kv_cache_config=producer.plan, get_block_ids=lambda _: listed)
+    """The case's request, with both block tables."""
     return Prompt(
         tokens=tokens,
         cached=min(table.cached_tokens or 0 for table in consumer.worker.tables.values()),
-        table=target.manager.KVCacheManager.get_block_ids_for_computed_tokens(manager, "", tokens),
+        table=far_tables(target, producer, tokens),
         blocks=target.manager.KVCacheBlocks(
             tuple(near_blocks(target, consumer, name, tokens) for name in consumer.groups)
         ),
@@ -237,7 +190,7 @@ def planned_order(engine: Engine) -> list[str]:
 
 def mooncake_config(target: Target, engine: Engine, heads: int) -> Any:
     """The part of a VllmConfig that this connector reads."""
-    config = vllm_config(target, engine, heads)  # type: ignore[arg-type]
+    config = vllm_config(target, engine, heads)
     config.kv_transfer_config = target.transfer_config(
         kv_connector="MooncakeConnector",
         kv_role="kv_" + engine.worker.role,
@@ -261,4 +214,4 @@ def reached(target: Target, engines: list[Engine], configs: list[Any]) -> seat.A
 
 if __name__ == "__main__":
     lend_verbs(Path.cwd())
-    seat.serve(Probe())
+    seat.serve(Probe(str(mooncake_engine.__file__)))

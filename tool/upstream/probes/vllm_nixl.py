@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
-import logging
 import os
 import time
 from collections.abc import Iterator
@@ -30,8 +29,9 @@ from nixl_seen import Side, seen_worker, transfer_of, unexplained, zeroes_of
 from seat import NotDriven, Unfinished
 from vllm_around import CONNECTORS, Errors, Socket, stub_backend, vllm_config
 from vllm_reach import order_of, reach
+from vllm_release import Release, ReleaseProbe, watched
 from vllm_requests import demoted
-from vllm_specs import Engine, build_engine
+from vllm_specs import Engine
 
 NIXL = "vllm.distributed.kv_transfer.kv_connector.v1.nixl"
 MODES = {"nixl-pull": "Pull", "nixl-push": "Push"}
@@ -45,29 +45,13 @@ DEADLINE = 20.0
 """Seconds for a handshake and a transfer, each of which takes milliseconds."""
 
 
-class Target:
-    """The modules of the release, imported once."""
+class Target(Release):
+    """The release, with its NixlConnector."""
 
-    def __init__(self) -> None:
-        affinity = os.sched_getaffinity(0)
-        self.vllm = importlib.import_module("vllm")
-        self.tree = Path(str(self.vllm.__file__)).parent.parent  # as tracebacks have it: links are not resolved
-        self._on_cpu()
+    def load(self) -> None:
+        """Import it."""
         self.base = importlib.import_module(f"{NIXL}.base_worker")
-        self.interface = importlib.import_module("vllm.v1.kv_cache_interface")
-        self.utils = importlib.import_module("vllm.distributed.kv_transfer.kv_connector.utils")
-        self.manager = importlib.import_module("vllm.v1.core.kv_cache_manager")
-        self.blocks = importlib.import_module("vllm.v1.core.kv_cache_utils")
         self.request = importlib.import_module("vllm.v1.request")
-        self.transfer_config = importlib.import_module("vllm.config").KVTransferConfig
-        os.sched_setaffinity(0, affinity)
-
-    def _on_cpu(self) -> None:
-        platforms = importlib.import_module("vllm.platforms")
-        if getattr(platforms.current_platform, "device_type", None) != "cpu":
-            # Older releases do not look at VLLM_TARGET_DEVICE when they run.
-            platforms._current_platform = importlib.import_module("vllm.platforms.cpu").CpuPlatform()
-            platforms.current_platform = platforms._current_platform  # type: ignore[attr-defined]
 
     def worker(self, connector: str) -> Any:
         """Class of the connector's workers."""
@@ -82,40 +66,11 @@ class Target:
         module = importlib.import_module(f"{NIXL}.{mode.lower()}_{part}")
         return getattr(module, f"Nixl{mode}Connector{part.capitalize()}")
 
-    @property
-    def version(self) -> str:
-        """The release."""
-        return str(self.vllm.__version__)
 
-    @property
-    def splits_kv(self) -> bool:
-        """Whether attention caches have K and V halves in each block."""
-        return hasattr(self.utils.TransferTopology, "split_k_and_v")
-
-    @property
-    def pairs_states(self) -> bool:
-        """Whether the cache of a recurrent state is a (conv, temporal) pair."""
-        return hasattr(self.utils.TransferTopology, "get_transfer_cache_regions")
-
-
-class Probe:
+class Probe(ReleaseProbe):
     """Answers for vLLM's NixlConnector."""
 
-    def __init__(self) -> None:
-        self.tree: Path | None = None
-        self.stage = ""
-        self.reached: seat.Answer | None = None
-        self.library: tuple[str, ...] = (str(inspect.getfile(FakeAgent)),)
-        self._target: Target | None = None
-
-    @property
-    def target(self) -> Target:
-        """The target, imported when it is first needed."""
-        if self._target is None:
-            self.stage = "import"
-            self._target = Target()
-            self.tree = self._target.tree
-        return self._target
+    kind = Target
 
     def hello(self) -> seat.Answer:
         """Which release this is, and that both connectors are driven, with real NIXL where there is one."""
@@ -138,26 +93,20 @@ class Probe:
             raise NotDriven(f"this probe does not drive {ask['connector']}", "connector")
         case = seat.filled(ask["case"])
         one_a_side(case)
-        errors = Errors()
-        logging.getLogger(CONNECTORS).addHandler(errors)
-        affinity = os.sched_getaffinity(0)
         sides: dict[str, Side] = {}
-        try:
-            with surroundings(target, ask["nixl"], sides):
-                self._build(target, ask["connector"], case, sides)
-                if case.tokens is not None:
-                    self._move(target, ask["connector"], case.tokens, sides, errors)
-                return observed(Path(ask["folder"]), sides, self.reached)
-        finally:
-            close(sides)
-            logging.getLogger(CONNECTORS).removeHandler(errors)
-            os.sched_setaffinity(0, affinity)
+        with watched(CONNECTORS) as errors:
+            try:
+                with surroundings(target, ask["nixl"], sides):
+                    self._build(target, ask["connector"], case, sides)
+                    if case.tokens is not None:
+                        self._move(target, ask["connector"], case.tokens, sides, errors)
+                    return observed(Path(ask["folder"]), sides, self.reached)
+            finally:
+                close(sides)
 
     def _build(self, target: Target, connector: str, case: SimpleNamespace, sides: dict[str, Side]) -> None:
         self.stage = "describe"
-        engines = [
-            build_engine(worker, target.interface, not target.pairs_states, target.splits_kv) for worker in case.workers
-        ]
+        engines = target.engines(case)
         heads = max(engine.heads for engine in engines)
         configs = [vllm_config(target, engine, heads, number) for number, engine in enumerate(engines)]
         self.stage = "plan"
@@ -167,8 +116,7 @@ class Probe:
             name = engine.worker.name
             side = sides[name] = Side(engine=engine, config=config, worker=None, agent=None)
             self.stage = f"build {name}"
-            # The engine core hands its scheduler the cache config without the wrappers around unequal layers.
-            side.plan = target.blocks.generate_scheduler_kv_cache_config([engine.cache_config])
+            side.plan = target.scheduler_config(engine)
             side.scheduler = scheduler(config, name, side.plan)
             side.worker = worker(config, name, engine.cache_config)
             side.agent = side.worker.nixl_wrapper
@@ -250,10 +198,7 @@ def offer(target: Target, producer: Side, tokens: int) -> tuple[Any, Any]:
         status=target.request.RequestStatus.FINISHED_LENGTH_CAPPED,
         num_computed_tokens=tokens,
     )
-    listed = tuple(far_blocks(producer.engine, name) for name in producer.engine.groups)
-    # Blocks behind the computed tokens (allocated ahead for drafts, say) never reach the connector.
-    held = SimpleNamespace(kv_cache_config=producer.plan, get_block_ids=lambda _: listed)
-    tables = target.manager.KVCacheManager.get_block_ids_for_computed_tokens(held, REQUEST, tokens)
+    tables = far_tables(target, producer, tokens)
     producer.scheduler.update_state_after_alloc(done, target.manager.KVCacheBlocks(()), 0)
     params = producer.scheduler.request_finished(done, tables)[1]
     return producer.scheduler.build_connector_meta(SimpleNamespace()), params
@@ -266,6 +211,16 @@ def want(target: Target, consumer: Side, tokens: int, params: Any) -> Any:
     missing = any(block.block_hash is None and not block.is_null for group in held for block in group)
     consumer.scheduler.update_state_after_alloc(asked, target.manager.KVCacheBlocks(held), tokens if missing else 0)
     return consumer.scheduler.build_connector_meta(SimpleNamespace())
+
+
+def far_tables(target: Any, producer: Any, tokens: int) -> tuple[list[int], ...]:
+    """A producer's block tables as they reach the connector.
+
+    The target's scheduler cuts off blocks behind the computed tokens (allocated ahead for drafts, say).
+    """
+    listed = tuple(far_blocks(producer.engine, name) for name in producer.engine.groups)
+    held = SimpleNamespace(kv_cache_config=producer.plan, get_block_ids=lambda _: listed)
+    return target.manager.KVCacheManager.get_block_ids_for_computed_tokens(held, REQUEST, tokens)
 
 
 def far_blocks(engine: Engine, name: str) -> list[int]:
@@ -355,4 +310,4 @@ def close(sides: dict[str, Side]) -> None:
 
 
 if __name__ == "__main__":
-    seat.serve(Probe())
+    seat.serve(Probe(str(inspect.getfile(FakeAgent))))
