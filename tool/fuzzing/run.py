@@ -17,7 +17,7 @@ from kvproof.fuzzing.generate import generate
 from kvproof.fuzzing.model import MEDIUM, SMALL, TINY, Size
 from kvproof.fuzzing.shrink import shrink
 from kvproof.fuzzing.source import RandomSource
-from kvproof.fuzzing.write import write_case
+from kvproof.fuzzing.write import save_case
 from kvproof.reference.faults.registry import FAULTS, Fault
 from kvproof.spec.scope import Covered, assess
 from kvproof.spec.validate import check_case
@@ -209,8 +209,7 @@ class Run:
         path = self.folder / f"{check}-seed-{self.seed}-case-{number}.toml"
         remarks = [f"Case {number} of kvproof fuzz --seed {self.seed}, shrunk. {check}:", *words.splitlines()]
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(write_case(case, remarks), encoding="utf-8")
+            save_case(path, case, remarks)
         except OSError as error:
             self.unwritten = error
             return None

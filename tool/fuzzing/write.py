@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,6 +38,12 @@ def write_case(case: Case, remarks: Iterable[str] = ()) -> str:
         if isinstance(item, dict):
             lines += ["", f"[expect.{key}]", *(f"{name(inner)} = {value(it)}" for inner, it in item.items())]
     return "\n".join(lines) + "\n"
+
+
+def save_case(path: Path, case: Case, remarks: Iterable[str]) -> None:
+    """Write the case file, and make its folder if there is none. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(write_case(case, remarks), encoding="utf-8")
 
 
 def _rows(key: str, items: list[Any]) -> list[str]:

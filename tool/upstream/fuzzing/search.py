@@ -17,7 +17,7 @@ import msgspec
 from kvproof.checking import judge_fault
 from kvproof.fuzzing.features import features
 from kvproof.fuzzing.shrink import shrink
-from kvproof.fuzzing.write import write_case
+from kvproof.fuzzing.write import save_case
 from kvproof.output import clean
 from kvproof.reference.faults.registry import FAULTS
 from kvproof.spec.scope import Covered, assess
@@ -215,8 +215,7 @@ class Run:
             *(outcome.reason or "").splitlines(),
         ]
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(write_case(case, remarks), encoding="utf-8")
+            save_case(path, case, remarks)
         except OSError as error:
             self.unwritten = error
             return None
