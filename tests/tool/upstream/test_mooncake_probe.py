@@ -15,14 +15,12 @@ from typing import Any
 
 import pytest
 
-from kvproof.places import is_folder
 from kvproof.sources import built_in, read_case
 from kvproof.upstream.judging.outcome import Outcome, outcome_of
 from kvproof.upstream.judging.pages import page_words
 from kvproof.upstream.protocol import Hello
 from kvproof.upstream.running.session import PROBE_FILES, PROBES, Session
-from kvproof.upstream.targets.cache import cache_folder
-from kvproof.upstream.targets.target import Target
+from kvproof.upstream.targets.target import release_target
 
 RELEASE = "0.33.0"
 
@@ -280,12 +278,8 @@ def test_the_session_knows_the_probe() -> None:
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    """The connector of a release that is in the cache already; nothing is fetched for a test."""
-    tree = cache_folder() / f"vllm-{RELEASE}"
-    pythons = sorted(cache_folder().glob("environment-*/bin/python"))
-    if not (is_folder(tree) and pythons):
-        pytest.skip(f"vllm {RELEASE} and an environment for it are not in {cache_folder()}")
-    with Session(Target(f"vllm {RELEASE}", pythons[-1], tree), "mooncake") as found:
+    """The connector of a release, which is fetched if need be."""
+    with Session(release_target(RELEASE), "mooncake") as found:
         hello = found.start()
         assert isinstance(hello, Hello), hello
         yield found
@@ -300,21 +294,21 @@ def put(session: Session, name: str) -> Outcome:
         return outcome_of(case, session.run(case, folder, 30.0), folder)
 
 
-@pytest.mark.slow
+@pytest.mark.upstream
 def test_equal_geometry_is_lawful_and_memory_agrees(session: Session) -> None:
     for name in ("hybrid-equal-geometry", "v41-flash-window-and-ring", "exact-alias-two-groups"):
         found = put(session, name)
         assert (found.verdict, found.memory) == ("lawful", "agrees"), found.words
 
 
-@pytest.mark.slow
+@pytest.mark.upstream
 def test_the_producer_writes(session: Session) -> None:
     found = put(session, "hybrid-equal-geometry")
     assert found.lists is not None
     assert {transfer.op for transfer in found.lists.transfers} == {"WRITE"}
 
 
-@pytest.mark.slow
+@pytest.mark.upstream
 def test_a_refusal_is_told_in_the_target_s_words_and_line(session: Session) -> None:
     found = put(session, "mla-padded-tail")
     assert (found.verdict, found.needless) == ("refused", True)
@@ -324,20 +318,20 @@ def test_a_refusal_is_told_in_the_target_s_words_and_line(session: Session) -> N
     assert file.startswith("vllm/") and file.endswith("mooncake_connector.py") and line > 0
 
 
-@pytest.mark.slow
+@pytest.mark.upstream
 def test_a_speculative_slot_takes_the_place_of_the_state(session: Session) -> None:
     found = put(session, "live-slots")
     assert (found.verdict, found.laws, found.memory) == ("corrupt", ("alignment",), "agrees")
     assert any("layers.1.mamba" in words for words in page_words(found.pages))
 
 
-@pytest.mark.slow
+@pytest.mark.upstream
 def test_nothing_moves_after_a_full_prefix_hit(session: Session) -> None:
     found = put(session, "full-prefix-hit-empty-producer")
     assert (found.verdict, found.lists.transfers if found.lists else None) == ("lawful", ())
 
 
-@pytest.mark.slow
+@pytest.mark.upstream
 def test_blocks_of_unequal_size_land_in_other_requests(session: Session) -> None:
     found = put(session, "mla-reverse")
     assert (found.verdict, found.memory) == ("corrupt", "agrees")
